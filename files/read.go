@@ -1,0 +1,57 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"io"
+)
+
+// DefaultReadLimit is the most that ReadFile holds in memory: 4 MiB.
+const DefaultReadLimit = 4 << 20
+
+// ReadFile reads the whole of a regular file of at most maxBytes; 0 means
+// DefaultReadLimit. A larger file is CodeTooLarge, never cut.
+func ReadFile(ctx context.Context, fsys FS, name string, maxBytes int64) ([]byte, error) {
+	if maxBytes <= 0 {
+		maxBytes = DefaultReadLimit
+	}
+	f, err := fsys.Open(ctx, name, OpenOptions{MaxBytes: maxBytes})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var buf bytes.Buffer
+	if size := f.Info().Size; size > 0 && size <= maxBytes {
+		buf.Grow(int(size) + bytes.MinRead)
+	}
+	// Open holds the size, and the File never gives more than it; the limit
+	// here is for a driver that breaks that promise.
+	if _, err := io.Copy(&buf, io.LimitReader(f, maxBytes)); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// WriteFile writes data as the whole of name, atomically.
+func WriteFile(ctx context.Context, fsys FS, name string, data []byte, o WriteOptions) error {
+	return fsys.Write(ctx, name, bytes.NewReader(data), int64(len(data)), o)
+}
+
+// ReadDir collects at most limit entries of a directory; 0 means 100,000. More
+// of them end it with what was read and CodeTooLarge.
+func ReadDir(ctx context.Context, fsys FS, dir string, limit int) ([]Info, error) {
+	if limit <= 0 {
+		limit = 100_000
+	}
+	var out []Info
+	for info, err := range fsys.List(ctx, dir) {
+		if err != nil {
+			return out, err
+		}
+		if len(out) == limit {
+			return out, tooMany(dir, limit)
+		}
+		out = append(out, info)
+	}
+	return out, nil
+}

@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// The protocol version. Host and guest talk if Major agrees; Minor grows with
+// what an older peer can ignore.
+//
+//	1.0  exec, data, resume, files, status, shutdown
+const (
+	Major = 1
+	Minor = 0
+)
+
+const (
+	magic         = "BRTH"
+	maxHelloBytes = 64 << 10
+	// maxStrayBytes is how much of a transport's stray output is quoted.
+	maxStrayBytes = 512
+)
+
+// HostHello opens a connection.
+type HostHello struct {
+	Major   int    `json:"major"`
+	Minor   int    `json:"minor"`
+	Version string `json:"version,omitempty"` // of the host's module, for messages
+	// ID is the place that the host means; "" takes any.
+	ID     string `json:"id,omitempty"`
+	Epoch  uint64 `json:"epoch,omitempty"`
+	Client string `json:"client"` // random, one for each session: a redial keeps it
+	// Profile is how the host has set up its side; the guest does the same.
+	Profile Profile `json:"profile"`
+}
+
+// GuestHello answers.
+type GuestHello struct {
+	Err       *Error `json:"err,omitempty"`
+	Major     int    `json:"major"`
+	Minor     int    `json:"minor"`
+	Version   string `json:"version,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Epoch     uint64 `json:"epoch,omitempty"` // the highest seen
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	PID       int    `json:"pid"`
+	UID       int    `json:"uid"`
+	Workdir   Bytes  `json:"workdir"`
+	Shell     bool   `json:"shell"`
+	Coreutils bool   `json:"coreutils"`
+	KillTree  string `json:"kill_tree"`
+	// ResumeMS is how long a command without a key outlives its connection.
+	ResumeMS int64 `json:"resume_ms"`
+}
+
+// SendHello says the host's hello and returns the guest's. A refusal by the guest
+// is its *spec.Error; anything that is no hello is CodeUnavailable, with what came
+// instead. ctx bounds the exchange by closing conn.
+func SendHello(ctx context.Context, conn io.ReadWriteCloser, h HostHello) (*GuestHello, error) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	h.Major, h.Minor = Major, Minor
+	var g GuestHello
+	err := writeHello(conn, h)
+	if err == nil || errors.Is(err, io.ErrClosedPipe) {
+		// A peer that is no guest may have said why before it hung up.
+		err = readHello(conn, &g)
+	} else if readErr := readHello(conn, &g); readErr != nil {
+		err = readErr
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("hello: %w", err)}
+	}
+	if g.Err != nil {
+		return nil, g.Err.Spec()
+	}
+	if g.Major != Major {
+		return nil, versionMismatch("guest", g.Major)
+	}
+	if len(g.Workdir) > spec.MaxPathBytes || len(g.ID) > 256 || len(g.OS) > 32 || len(g.Arch) > 32 || len(g.Version) > 256 {
+		return nil, &spec.Error{Code: spec.CodeInternal, Err: violation("hello out of range")}
+	}
+	return &g, nil
+}
+
+func versionMismatch(peer string, major int) error {
+	return &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("the %s speaks protocol %d, this side %d", peer, major, Major), Hint: "end the sandbox and provision it again: a new guest comes with it"}
+}
+
+// AcceptHello reads the host's hello and answers it with what answer returns.
+// answer's error is sent to the host and returned.
+func AcceptHello(conn io.ReadWriter, answer func(*HostHello) (*GuestHello, error)) (*HostHello, error) {
+	var h HostHello
+	if err := readHello(conn, &h); err != nil {
+		return nil, err
+	}
+	var g *GuestHello
+	err := error(nil)
+	if h.Major != Major {
+		err = versionMismatch("host", h.Major)
+	} else {
+		g, err = answer(&h)
+	}
+	if err != nil {
+		g = &GuestHello{Err: FromError(err)}
+	}
+	g.Major, g.Minor = Major, Minor
+	if werr := writeHello(conn, g); err == nil {
+		err = werr
+	}
+	return &h, err
+}
+
+func writeHello(w io.Writer, v any) error {
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	buf := append([]byte(magic), 0, 0, 0, 0)
+	binary.BigEndian.PutUint32(buf[len(magic):], uint32(len(payload)))
+	_, err = w.Write(append(buf, payload...))
+	return err
+}
+
+func readHello(r io.Reader, v any) error {
+	var head [len(magic)]byte
+	n, err := io.ReadFull(r, head[:])
+	if err != nil && n == 0 {
+		return fmt.Errorf("the stream ended before it said anything: %w", err)
+	}
+	if string(head[:n]) != magic {
+		return strayOutput(r, head[:n])
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(size[:])
+	if length > maxHelloBytes {
+		return violation("hello of %d bytes", length)
+	}
+	payload, err := io.ReadAll(io.LimitReader(r, int64(length)))
+	if err != nil {
+		return err
+	}
+	if len(payload) < int(length) {
+		return io.ErrUnexpectedEOF
+	}
+	if err := json.Unmarshal(payload, v); err != nil {
+		return violation("hello: %v", err)
+	}
+	return nil
+}
+
+// strayOutput quotes what a transport said instead of a hello: a shell's "not
+// found", a login banner. It reads at most maxStrayBytes and for a moment only.
+func strayOutput(r io.Reader, head []byte) error {
+	got := make(chan []byte, 1)
+	go func() {
+		rest := make([]byte, maxStrayBytes)
+		n, _ := io.ReadFull(r, rest)
+		got <- rest[:n]
+	}()
+	text := bytes.Clone(head)
+	select {
+	case rest := <-got:
+		text = append(text, rest...)
+	case <-time.After(200 * time.Millisecond): // the caller closes r, which ends the goroutine
+	}
+	return fmt.Errorf("no guest answered, but: %s", strconv.QuoteToASCII(string(bytes.TrimSpace(text))))
+}

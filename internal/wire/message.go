@@ -1,0 +1,324 @@
+package wire
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Bytes is a string of bytes that survives JSON: it travels as base64.
+type Bytes = []byte
+
+// Op names what a request asks for.
+type Op string
+
+// The operations. OpExec, OpAttach and OpData belong to commands; each of the
+// others is one request and one reply, with data frames where stated.
+const (
+	OpPing     Op = "ping"
+	OpStatus   Op = "status"
+	OpShutdown Op = "shutdown" // ends the place: TERM, grace, KILL, then the guest
+	OpBye      Op = "bye"      // this client leaves on purpose: its commands without a key end
+
+	OpExec   Op = "exec"   // control stream of a new command (or of a known key)
+	OpAttach Op = "attach" // control stream of a command that is known
+	OpData   Op = "data"   // one standard stream of a command
+
+	OpOpen   Op = "open"   // reply{info}, then data frames and an end
+	OpWrite  Op = "write"  // after the request: data frames and an end; then reply
+	OpStat   Op = "stat"   // reply{info}
+	OpList   Op = "list"   // replies with entries, the last one has Done
+	OpMkdir  Op = "mkdir"  // reply
+	OpRemove Op = "remove" // reply
+	OpRename Op = "rename" // reply
+)
+
+// Request is the first frame of every stream. Exactly the part that belongs to
+// Op is set.
+type Request struct {
+	Op       Op               `json:"op"`
+	Exec     *ExecRequest     `json:"exec,omitempty"`
+	Attach   *AttachRequest   `json:"attach,omitempty"`
+	Data     *DataRequest     `json:"data,omitempty"`
+	File     *FileRequest     `json:"file,omitempty"`
+	Shutdown *ShutdownRequest `json:"shutdown,omitempty"`
+}
+
+// ExecRequest starts a command. The host opens a data stream for each of
+// Stdin, Stdout and Stderr that is true, right after this request.
+type ExecRequest struct {
+	// ID is chosen by the host, 128 random bits, and names the command on any
+	// later connection.
+	ID        string           `json:"id"`
+	Key       string           `json:"key,omitempty"`
+	Args      []Bytes          `json:"args"`
+	Dir       Bytes            `json:"dir,omitempty"`
+	Env       map[string]Bytes `json:"env,omitempty"`
+	CleanEnv  bool             `json:"clean_env,omitempty"`
+	TimeoutMS int64            `json:"timeout_ms,omitempty"`
+	GraceMS   int64            `json:"grace_ms"`
+	Merge     bool             `json:"merge,omitempty"`
+	Stdin     bool             `json:"stdin,omitempty"`
+	Stdout    bool             `json:"stdout,omitempty"`
+	Stderr    bool             `json:"stderr,omitempty"`
+}
+
+// AttachRequest takes a known command up again on a new connection. The answer
+// is the same as to an ExecRequest. An unknown id is not_found.
+type AttachRequest struct {
+	ID string `json:"id"`
+}
+
+// DataRequest binds a stream to FD 0, 1 or 2 of a command. For 1 and 2 the guest
+// sends data from Offset on, then an end. For 0 the guest answers with a Reply
+// whose Offset says how much it has, and the host sends data from there, then an
+// end; the guest sends a second Reply when the command takes no more input.
+type DataRequest struct {
+	ID     string `json:"id"`
+	FD     int    `json:"fd"`
+	Offset int64  `json:"offset,omitempty"`
+}
+
+// Control is what the host sends on a command's control stream.
+type Control struct {
+	// Signal goes to the command's process group; 0 asks for none.
+	Signal int `json:"signal,omitempty"`
+	// Kill ends the tree with KILL; Cancel ends it with TERM, grace, KILL.
+	Kill   bool `json:"kill,omitempty"`
+	Cancel bool `json:"cancel,omitempty"`
+	// Done says that the exit has been received: the guest may forget a command
+	// without a key.
+	Done bool `json:"done,omitempty"`
+	// Seq numbers what wants an acknowledgement; the guest answers with an
+	// Event that has the same Ack.
+	Seq uint64 `json:"seq,omitempty"`
+}
+
+// Event is what the guest sends on a command's control stream.
+type Event struct {
+	Started *Started `json:"started,omitempty"` // first, and again after an attach
+	Exit    *Exit    `json:"exit,omitempty"`    // last: after the end of its data
+	Err     *Error   `json:"err,omitempty"`     // instead of Started, or of Exit
+	Ack     uint64   `json:"ack,omitempty"`
+}
+
+// Started says that the command runs, or has run.
+type Started struct {
+	ID  string `json:"id"` // the first one's, where a key was repeated
+	PID int    `json:"pid"`
+}
+
+// Exit is spec.Exit on the wire.
+type Exit struct {
+	Code        int             `json:"code"`
+	Signal      int             `json:"signal,omitempty"`
+	TimedOut    bool            `json:"timed_out,omitempty"`
+	OOM         bool            `json:"oom,omitempty"`
+	Kill        string          `json:"kill,omitempty"`
+	Survivors   []spec.Survivor `json:"survivors,omitempty"`
+	StdoutBytes int64           `json:"stdout_bytes"`
+	StderrBytes int64           `json:"stderr_bytes"`
+	DurationNS  int64           `json:"duration_ns"`
+	UserNS      int64           `json:"user_ns"`
+	SystemNS    int64           `json:"system_ns"`
+	MaxRSSBytes int64           `json:"max_rss_bytes"`
+}
+
+const maxSurvivors = 64
+
+// Spec checks and converts what a guest said; it refuses what no kernel says.
+func (e *Exit) Spec() (spec.Exit, error) {
+	if e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 ||
+		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors {
+		return spec.Exit{}, violation("exit record out of range")
+	}
+	kill := spec.KillOutcome(e.Kill)
+	switch kill {
+	case spec.KillNone, spec.KillTerminated, spec.KillExited, spec.KillUnknown:
+	default:
+		kill = spec.KillUnknown
+	}
+	return spec.Exit{
+		Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, OOM: e.OOM, Kill: kill, Survivors: e.Survivors,
+		StdoutBytes: e.StdoutBytes, StderrBytes: e.StderrBytes,
+		Duration: time.Duration(e.DurationNS), UserTime: time.Duration(e.UserNS), SystemTime: time.Duration(e.SystemNS),
+		MaxRSSBytes: e.MaxRSSBytes,
+	}, nil
+}
+
+// FileRequest is the one request of all file operations.
+type FileRequest struct {
+	Name      Bytes `json:"name"`
+	NewName   Bytes `json:"new_name,omitempty"`
+	Offset    int64 `json:"offset,omitempty"`
+	Length    int64 `json:"length,omitempty"`
+	MaxBytes  int64 `json:"max_bytes,omitempty"`
+	Size      int64 `json:"size,omitempty"`
+	Mode      int64 `json:"mode,omitempty"`
+	SetMode   bool  `json:"set_mode,omitempty"`
+	NoFollow  bool  `json:"no_follow,omitempty"`
+	Follow    bool  `json:"follow,omitempty"`
+	NoParents bool  `json:"no_parents,omitempty"`
+	Parents   bool  `json:"parents,omitempty"`
+	Exclusive bool  `json:"exclusive,omitempty"`
+	Sync      bool  `json:"sync,omitempty"`
+	AnySize   bool  `json:"any_size,omitempty"`
+	Recursive bool  `json:"recursive,omitempty"`
+	Overwrite bool  `json:"overwrite,omitempty"`
+}
+
+// ShutdownRequest ends the place.
+type ShutdownRequest struct {
+	GraceMS int64 `json:"grace_ms"`
+}
+
+// Reply answers a request. Err is set, or the part that belongs to the op.
+type Reply struct {
+	Err     *Error     `json:"err,omitempty"`
+	Info    *FileInfo  `json:"info,omitempty"`
+	Entries []FileInfo `json:"entries,omitempty"`
+	Done    bool       `json:"done,omitempty"`
+	Offset  int64      `json:"offset,omitempty"`
+	Status  *Status    `json:"status,omitempty"`
+}
+
+// maxReplyBytes bounds a reply; ListBatch entries of 255-byte names fit.
+const maxReplyBytes = 512 << 10
+
+// ListBatch is the most entries of one list reply.
+const ListBatch = 256
+
+// ReadReply reads one reply and returns its error as a *spec.Error.
+func ReadReply(r interface{ Read([]byte) (int, error) }) (*Reply, error) {
+	var reply Reply
+	if err := ReadMessage(r, &reply, maxReplyBytes); err != nil {
+		return nil, err
+	}
+	if reply.Err != nil {
+		return nil, reply.Err.Spec()
+	}
+	if len(reply.Entries) > ListBatch {
+		return nil, violation("%d entries in one reply", len(reply.Entries))
+	}
+	return &reply, nil
+}
+
+// Status is what OpStatus answers.
+type Status struct {
+	StartedUnixNS int64  `json:"started_unix_ns"`
+	UptimeNS      int64  `json:"uptime_ns"`
+	Clients       int    `json:"clients"`
+	Commands      int    `json:"commands"`
+	IdleInNS      int64  `json:"idle_in_ns"`
+	ExpiresInNS   int64  `json:"expires_in_ns"`
+	Version       string `json:"version"`
+	Notice        string `json:"notice,omitempty"`
+}
+
+// FileInfo is files.Info on the wire.
+type FileInfo struct {
+	Name      Bytes  `json:"name"`
+	Size      int64  `json:"size,omitempty"`
+	Mode      uint32 `json:"mode"` // an fs.FileMode
+	ModTimeNS int64  `json:"mtime_ns"`
+	UID       int    `json:"uid"`
+	GID       int    `json:"gid"`
+	Links     uint64 `json:"links,omitempty"`
+	Target    Bytes  `json:"target,omitempty"`
+}
+
+// FromInfo converts for sending.
+func FromInfo(i files.Info) FileInfo {
+	return FileInfo{Name: Bytes(i.Name), Size: i.Size, Mode: uint32(i.Mode), ModTimeNS: i.ModTime.UnixNano(), UID: i.UID, GID: i.GID, Links: i.Links, Target: Bytes(i.Target)}
+}
+
+// Files checks and converts what a guest said. A name with a slash or a NUL, an
+// empty one, "." and ".." are refused: no listing may choose a host path.
+func (f *FileInfo) Files() (files.Info, error) {
+	name := string(f.Name)
+	if name == "" || name == "." || name == ".." || len(name) > spec.MaxPathBytes || (name != "/" && strings.ContainsAny(name, "/\x00")) {
+		return files.Info{}, violation("file name %.64q", name)
+	}
+	if f.Size < 0 || len(f.Target) > spec.MaxPathBytes {
+		return files.Info{}, violation("file record out of range")
+	}
+	return files.Info{Name: name, Size: f.Size, Mode: fs.FileMode(f.Mode), ModTime: time.Unix(0, f.ModTimeNS), UID: f.UID, GID: f.GID, Links: f.Links, Target: string(f.Target)}, nil
+}
+
+// Error is a *spec.Error on the wire.
+type Error struct {
+	Code  string `json:"code"`
+	Text  string `json:"text,omitempty"`
+	Path  Bytes  `json:"path,omitempty"`
+	Errno int    `json:"errno,omitempty"` // a Linux errno: 2 is fs.ErrNotExist, 13 fs.ErrPermission
+	Hint  string `json:"hint,omitempty"`
+}
+
+// FromError converts for sending. A plain error travels as CodeInternal.
+func FromError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	out := &Error{Code: string(spec.CodeInternal), Text: clip(err.Error())}
+	var e *spec.Error
+	if errors.As(err, &e) {
+		out.Code, out.Path, out.Hint, out.Text = string(e.Code), Bytes(e.Path), clip(e.Hint), ""
+		if e.Err != nil {
+			out.Text = clip(e.Err.Error())
+		}
+	}
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		out.Errno = int(errno)
+	case errors.Is(err, fs.ErrNotExist) && out.Code == string(spec.CodeStartFailed):
+		out.Errno = int(syscall.ENOENT)
+	}
+	return out
+}
+
+// Spec converts what a guest said: an unknown code is CodeInternal, texts are cut.
+func (e *Error) Spec() *spec.Error {
+	code := spec.Code(e.Code)
+	if !code.Known() {
+		code = spec.CodeInternal
+	}
+	out := &spec.Error{Code: code, Path: clip(string(e.Path)), Hint: clip(e.Hint)}
+	if e.Text != "" || e.Errno != 0 {
+		out.Err = &remoteError{text: clip(e.Text), errno: e.Errno}
+	}
+	return out
+}
+
+// remoteError is a cause that happened inside the place. It answers errors.Is for
+// the two causes that callers ask about; its errno is Linux's, whatever the host.
+type remoteError struct {
+	text  string
+	errno int
+}
+
+func (r *remoteError) Error() string { return r.text }
+
+func (r *remoteError) Is(target error) bool {
+	const enoent, eacces, eperm = 2, 13, 1
+	switch target {
+	case fs.ErrNotExist:
+		return r.errno == enoent
+	case fs.ErrPermission:
+		return r.errno == eacces || r.errno == eperm
+	}
+	return false
+}
+
+func clip(s string) string {
+	const most = 4096
+	if len(s) > most {
+		return s[:most]
+	}
+	return s
+}

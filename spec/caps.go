@@ -1,0 +1,109 @@
+package spec
+
+import "strings"
+
+// Caps says what a backend, or one very place, can do and enforce here and now.
+// It is plain and comparable; the zero value claims nothing. Driver.Probe
+// answers for the backend (sets hold everything that can be asked for);
+// Session.Caps answers for one place (sets hold what is in force).
+type Caps struct {
+	// Backend is the driver's name; OS and Arch are GOOS and GOARCH of the
+	// place ("" in a Probe that cannot know them yet).
+	Backend string `json:"backend"`
+	OS      string `json:"os,omitempty"`
+	Arch    string `json:"arch,omitempty"`
+
+	// Isolation holds the levels that can be enforced.
+	Isolation Isolations `json:"isolation"`
+	// Network holds the policies that can be enforced.
+	Network Networks `json:"network"`
+	// KillTree is the strength of a tree kill; "" where there is none.
+	KillTree KillTree `json:"kill_tree,omitempty"`
+
+	// Keyed: a place with a key outlives its creator and is found again by
+	// Provision and Attach from any process.
+	Keyed bool `json:"keyed"`
+	// Image: Spec.Image chooses the place's file system.
+	Image bool `json:"image"`
+	// WritableRoots: Spec.WritableRoots is enforced.
+	WritableRoots bool `json:"writable_roots"`
+	// HiddenPaths: Spec.HiddenPaths is enforced.
+	HiddenPaths bool `json:"hidden_paths"`
+	// Shielded: the guest is pid 1 of a pid namespace, so no signal from
+	// inside ends it and `kill -9 -1` ends commands only.
+	Shielded bool `json:"shielded"`
+	// Resume: a command survives a lost connection to the guest and its
+	// outcome is collected after a redial.
+	Resume bool `json:"resume"`
+
+	// LimitMemory, LimitPIDs, LimitCPU: the limit of that kind is applied and
+	// verified.
+	LimitMemory bool `json:"limit_memory"`
+	LimitPIDs   bool `json:"limit_pids"`
+	LimitCPU    bool `json:"limit_cpu"`
+	// Hardening: the knobs of Spec.Hardening are applied.
+	Hardening bool `json:"hardening"`
+
+	// Shell: the place has a POSIX /bin/sh. Coreutils: echo, cat, env, pwd,
+	// sleep and true are on its PATH. Both are known of a place, not in a Probe.
+	Shell     bool `json:"shell"`
+	Coreutils bool `json:"coreutils"`
+
+	// Missing says why something cannot be had, one "name: reason" a line, and
+	// what cures it.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Why returns the reason that Missing gives for name, or "".
+func (c Caps) Why(name string) string {
+	for _, line := range strings.Split(c.Missing, "\n") {
+		if reason, ok := strings.CutPrefix(line, name+": "); ok {
+			return reason
+		}
+	}
+	return ""
+}
+
+// AddMissing returns c with one more reason in Missing.
+func (c Caps) AddMissing(name, reason string) Caps {
+	line := name + ": " + oneLine(reason)
+	if c.Missing != "" {
+		line = c.Missing + "\n" + line
+	}
+	c.Missing = line
+	return c
+}
+
+// Check reports, as an *Error with CodeUnsupported, the first thing that s asks
+// for and c cannot enforce. It never weakens a request: a nil answer means that
+// all of s can be had.
+func (c Caps) Check(s *Spec) error {
+	need := func(asked, have bool, name string) error {
+		if !asked || have {
+			return nil
+		}
+		text := name + " cannot be enforced here"
+		if why := c.Why(name); why != "" {
+			text = name + ": " + why
+		}
+		return New(CodeUnsupported, text)
+	}
+	isolation, network := string(s.Isolation), string(s.Network)
+	for _, err := range []error{
+		need(s.Isolation != IsolationDefault, c.Isolation.Has(s.Isolation), isolation),
+		need(s.Network != NetworkDefault, c.Network.Has(s.Network), "network "+network),
+		need(s.Key != "", c.Keyed, "key"),
+		need(s.Image != "", c.Image, "image"),
+		need(len(s.WritableRoots) > 0, c.WritableRoots, "writable_roots"),
+		need(len(s.HiddenPaths) > 0, c.HiddenPaths, "hidden_paths"),
+		need(s.Limits.MemoryBytes > 0, c.LimitMemory, "limit_memory"),
+		need(s.Limits.PIDs > 0, c.LimitPIDs, "limit_pids"),
+		need(s.Limits.CPUMillis > 0, c.LimitCPU, "limit_cpu"),
+		need(!s.Hardening.IsZero(), c.Hardening, "hardening"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

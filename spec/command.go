@@ -1,0 +1,141 @@
+package spec
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Command says what is to run in a place. Only Args is required.
+type Command struct {
+	// Key makes a repeated Start idempotent: while the place remembers the key,
+	// the process that runs or ran under it is returned and nothing runs again.
+	// Empty: every Start runs.
+	Key string
+	// Args is the program and its arguments. A program without a slash is
+	// looked up on the PATH of the command's own environment; under CleanEnv
+	// without PATH, on the place's.
+	Args []string
+	// Dir is the working directory, relative to the place's workdir. Empty: the
+	// workdir. A directory that is missing, is none, or lies under /proc is
+	// refused with ErrInvalidPath before anything runs.
+	Dir string
+	// Env is added to the place's environment; under CleanEnv it is the whole
+	// of it.
+	Env      map[string]string
+	CleanEnv bool
+	// Timeout ends the command's whole tree. 0: none.
+	Timeout time.Duration
+	// Grace is the time between TERM and KILL when the tree is ended by a
+	// timeout or a cancel. 0: DefaultGrace; negative: KILL at once.
+	Grace time.Duration
+	// MergeOutput gives the command one pipe for stdout and stderr, in the
+	// order of its writes; Stdio.Stderr is not used then.
+	MergeOutput bool
+}
+
+// DefaultGrace is the time between TERM and KILL.
+const DefaultGrace = 5 * time.Second
+
+// Clone returns a deep copy; inputs are copied before the first thing that may
+// wait, so a caller's later change never changes what runs.
+func (c *Command) Clone() *Command {
+	d := *c
+	d.Args = slices.Clone(c.Args)
+	d.Env = cloneMap(c.Env)
+	return &d
+}
+
+// GraceOrDefault returns the effective grace: never negative.
+func (c *Command) GraceOrDefault() time.Duration {
+	switch {
+	case c.Grace < 0:
+		return 0
+	case c.Grace == 0:
+		return DefaultGrace
+	}
+	return c.Grace
+}
+
+// Shell returns the argv that runs script with /bin/sh: not a login shell. BASH_ENV
+// and ENV are removed from the environment of every command that Berth starts
+// unless it sets them itself.
+func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// Exit is what became of a command that started. It is a result, whatever the
+// command did; errors are for a place that failed its caller.
+type Exit struct {
+	// Code is the exit status of the leader: 128+n after a death by signal n,
+	// -1 where it is not known (TimedOut, and the guest no longer answered).
+	Code int
+	// Signal is the number of the signal that ended the leader, else 0.
+	Signal int
+	// TimedOut is authoritative: the command was still running at its deadline.
+	// A command that exits 124 or 137 by itself did not time out.
+	TimedOut bool
+	// OOM says that the place's memory limit killed part of the command.
+	OOM bool
+	// Kill says what is known about the tree after a timeout or a kill: "" when
+	// nothing was killed.
+	Kill KillOutcome
+	// Survivors are processes of the command that were still seen after a best
+	// effort kill. At most 64.
+	Survivors []Survivor
+	// StdoutBytes and StderrBytes count what the command wrote up to its end,
+	// whether or not it was kept.
+	StdoutBytes, StderrBytes int64
+	// Duration is from start to the leader's end by the place's clock.
+	Duration time.Duration
+	// UserTime, SystemTime and MaxRSSBytes are the leader's and its waited-for
+	// children's, as the kernel counts them.
+	UserTime, SystemTime time.Duration
+	MaxRSSBytes          int64
+}
+
+// Success reports a leader that ended by itself, in time, with status 0.
+func (e Exit) Success() bool { return e.Code == 0 && e.Signal == 0 && !e.TimedOut }
+
+// String says it in a few words: "exit status 3", "signal 9", "timed out".
+func (e Exit) String() string {
+	switch {
+	case e.TimedOut:
+		return "timed out"
+	case e.Signal != 0:
+		return "signal " + strconv.Itoa(e.Signal)
+	default:
+		return "exit status " + strconv.Itoa(e.Code)
+	}
+}
+
+// KillOutcome says what is known after a tree was ended.
+type KillOutcome string
+
+// The outcomes of ending a tree.
+const (
+	KillNone       KillOutcome = ""               // nothing was killed
+	KillTerminated KillOutcome = "terminated"     // no process of the tree is left
+	KillExited     KillOutcome = "already_exited" // it had ended before
+	KillUnknown    KillOutcome = "unknown"        // it was killed, and nothing proves that all of it is gone
+)
+
+// Survivor names a process that outlived a kill.
+type Survivor struct {
+	PID  int    `json:"pid"` // as seen inside the place
+	Name string `json:"name"`
+}
+
+// Signal is a Linux signal number, 1 to 64.
+type Signal int
+
+// The signals that callers name.
+const (
+	SIGHUP  Signal = 1
+	SIGINT  Signal = 2
+	SIGQUIT Signal = 3
+	SIGKILL Signal = 9
+	SIGUSR1 Signal = 10
+	SIGUSR2 Signal = 12
+	SIGTERM Signal = 15
+	SIGCONT Signal = 18
+	SIGSTOP Signal = 19
+)

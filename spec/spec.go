@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Key is the stable name by which a caller finds a sandbox again: 1 to 128 bytes
+// of [A-Za-z0-9._-], starting with a letter or digit. The empty key asks for a
+// place that is reaped 30 s after its last client is gone.
+type Key string
+
+// Spec says what a place is to be. The zero value is a place with the backend's
+// defaults and no key.
+//
+// What a backend cannot enforce is refused with ErrUnsupported before anything is
+// created; see Caps.Check.
+type Spec struct {
+	Key   Key    `json:"key,omitempty"`
+	Image string `json:"image,omitempty"`
+	// Workdir is where commands run and relative paths begin: an absolute path
+	// inside the place. Empty: /workspace in a container, a fresh directory
+	// that ends with the sandbox elsewhere.
+	Workdir string `json:"workdir,omitempty"`
+	// Env is fixed when the place is created and given to every command that
+	// does not ask for a clean environment. Values survive byte for byte.
+	Env map[string]string `json:"env,omitempty"`
+
+	Isolation Isolation `json:"isolation,omitempty"`
+	Network   Network   `json:"network,omitempty"`
+	// WritableRoots are directories that guard lets commands write, beside the
+	// workdir and the temporary directories. Absolute paths on the host.
+	WritableRoots []string `json:"writable_roots,omitempty"`
+	// HiddenPaths are files and directories that guard hides beside the
+	// credential paths that it hides anyway. Absolute paths on the host.
+	HiddenPaths []string `json:"hidden_paths,omitempty"`
+
+	Limits    Limits    `json:"limits,omitzero"`
+	Hardening Hardening `json:"hardening,omitzero"`
+
+	// IdleTimeout ends the place when no client and no command has been there
+	// for so long; TTL ends it so long after its start. 0: never.
+	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
+	TTL         time.Duration `json:"ttl_ns,omitempty"`
+
+	// Persist makes Close stop the place instead of removing it.
+	Persist bool `json:"persist,omitempty"`
+}
+
+// Limits bound what a place may use. 0: the backend's default, which is no limit
+// unless its documentation says otherwise.
+type Limits struct {
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	CPUMillis   int64 `json:"cpu_millis,omitempty"` // 1000 is one CPU
+	PIDs        int64 `json:"pids,omitempty"`
+}
+
+// Hardening holds the single knobs of a container. The zero value means the
+// backend's defaults.
+type Hardening struct {
+	// DropCaps are capabilities to drop beside the default list, without CAP_;
+	// "ALL" absorbs the rest.
+	DropCaps []string `json:"drop_caps,omitempty"`
+	// ReadOnlyRoot mounts the root file system read-only; the workdir and /tmp
+	// stay writable.
+	ReadOnlyRoot bool `json:"read_only_root,omitempty"`
+	// User runs the place as "uid" or "uid:gid" instead of the image's user.
+	User string `json:"user,omitempty"`
+}
+
+// IsZero reports whether h asks for nothing.
+func (h Hardening) IsZero() bool {
+	return len(h.DropCaps) == 0 && !h.ReadOnlyRoot && h.User == ""
+}
+
+// Clone returns a deep copy: a caller that changes its own spec, map or slice
+// afterwards changes nothing that Berth holds.
+func (s *Spec) Clone() *Spec {
+	c := *s
+	c.Env = cloneMap(s.Env)
+	c.WritableRoots = slices.Clone(s.WritableRoots)
+	c.HiddenPaths = slices.Clone(s.HiddenPaths)
+	c.Hardening.DropCaps = slices.Clone(s.Hardening.DropCaps)
+	return &c
+}
+
+// Hash returns 16 hex digits that identify what the place is: equal for equal
+// specs, different where image, workdir, isolation, network, roots, limits or
+// hardening differ. Key, Env and the lifetimes are left out: Env is fixed by
+// whoever created the place, and lifetimes may change without making it another
+// place. Callers resolve defaults first, so that "" and an explicit default
+// compare equal.
+func (s *Spec) Hash() string {
+	id := *s
+	id.Key, id.Env, id.IdleTimeout, id.TTL, id.Persist = "", nil, 0, 0, false
+	id.WritableRoots, id.HiddenPaths = sorted(s.WritableRoots), sorted(s.HiddenPaths)
+	id.Hardening.DropCaps = sorted(s.Hardening.DropCaps)
+	// JSON of plain strings and numbers cannot fail, and zero fields leave no
+	// trace: a field added later renames nothing that exists.
+	data, _ := json.Marshal(&id)
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+func sorted(in []string) []string {
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func cloneMap(in map[string]string) map[string]string {
+	if in == nil {
+		return nil
+	}
+	out := make(map[string]string, len(in))
+	for k, v := range in {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package spec
+
+import "time"
+
+// State is what a place is doing.
+type State string
+
+// The states of a place.
+const (
+	StateRunning State = "running"
+	StateStopped State = "stopped" // it exists, its guest does not run; Provision starts it
+	StatePaused  State = "paused"
+	StateUnknown State = "unknown" // it exists and cannot be asked
+)
+
+// Status is what a live place says of itself.
+type Status struct {
+	State    State
+	Started  time.Time     // by the place's clock
+	Uptime   time.Duration // monotonic
+	Clients  int           // connections to the guest, this one included
+	Commands int           // commands that run now
+	// IdleIn and ExpiresIn are the times left until the guest ends the place;
+	// negative: it never does.
+	IdleIn, ExpiresIn time.Duration
+	// GuestVersion is the version of the guest binary; Notice is what a person
+	// should know about this place, or "".
+	GuestVersion string
+	Notice       string
+}
+
+// Owned is one sandbox that carries our owner label, running or not.
+type Owned struct {
+	Key Key    `json:"key"`
+	ID  string `json:"id"`
+	// Backend is the driver's name.
+	Backend string `json:"backend"`
+	State   State  `json:"state"`
+	// Ephemeral: it was made without a key; Key was generated.
+	Ephemeral bool      `json:"ephemeral,omitempty"`
+	Image     string    `json:"image,omitempty"`
+	Workdir   string    `json:"workdir,omitempty"`
+	Isolation Isolation `json:"isolation,omitempty"`
+	Created   time.Time `json:"created,omitzero"`
+	// IdleTimeout and TTL are as provisioned; 0: never.
+	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
+	TTL         time.Duration `json:"ttl_ns,omitempty"`
+}
+
+// Progress is one step of something that takes longer than a second.
+type Progress struct {
+	Step    string // "guest: build", "pull", "start"
+	Message string
+	Done    int64 // of Total; 0 of 0 where it is not known
+	Total   int64
+}

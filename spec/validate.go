@@ -1,0 +1,200 @@
+package spec
+
+import (
+	"fmt"
+	"path"
+	"sort"
+	"strings"
+	"time"
+)
+
+// The caps on what a caller may ask for. They are generous for people and small
+// for a peer that means harm; the guest checks them too.
+const (
+	MaxKeyBytes   = 128
+	MaxPathBytes  = 4096
+	MaxArgs       = 65536
+	MaxArgBytes   = 128<<10 - 1 // Linux MAX_ARG_STRLEN less the NUL
+	MaxArgvBytes  = 1 << 20     // all arguments and environment together
+	MaxTimeout    = 366 * 24 * time.Hour
+	maxEnvEntries = 16384
+)
+
+// ValidateKey refuses a key that does not match its grammar.
+func ValidateKey(k Key) error {
+	if k == "" || len(k) > MaxKeyBytes {
+		return New(CodeInvalid, fmt.Sprintf("key must have 1 to %d bytes", MaxKeyBytes))
+	}
+	for i := 0; i < len(k); i++ {
+		alnum := isAlnum(k[i])
+		if !alnum && (i == 0 || !strings.ContainsRune("._-", rune(k[i]))) {
+			return New(CodeInvalid, fmt.Sprintf("key %q: only letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", string(k)))
+		}
+	}
+	return nil
+}
+
+// ValidateEnv refuses the first bad name or value, in name order: a name is
+// [A-Za-z_][A-Za-z0-9_]*, a value holds no NUL. Values are never quoted in the
+// error.
+func ValidateEnv(env map[string]string) error {
+	if len(env) > maxEnvEntries {
+		return New(CodeInvalid, fmt.Sprintf("env has %d entries, at most %d are allowed", len(env), maxEnvEntries))
+	}
+	names := make([]string, 0, len(env))
+	for name := range env {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if !envName(name) {
+			return New(CodeInvalid, fmt.Sprintf("env name %q: it must match [A-Za-z_][A-Za-z0-9_]*", clip(name)))
+		}
+		if strings.IndexByte(env[name], 0) >= 0 {
+			return New(CodeInvalid, fmt.Sprintf("env %s: the value holds a NUL byte", name))
+		}
+		if len(name)+1+len(env[name]) > MaxArgBytes {
+			return &Error{Code: CodeTooLarge, Err: fmt.Errorf("env %s: %d bytes, at most %d are possible", name, len(env[name]), MaxArgBytes)}
+		}
+	}
+	return nil
+}
+
+// ValidatePath refuses a path that no file can have: empty, over MaxPathBytes,
+// or with a NUL byte. Any other byte is allowed.
+func ValidatePath(p string) error {
+	switch {
+	case p == "":
+		return New(CodeInvalidPath, "the path is empty")
+	case len(p) > MaxPathBytes:
+		return New(CodeInvalidPath, fmt.Sprintf("the path has %d bytes, at most %d are possible", len(p), MaxPathBytes))
+	case strings.IndexByte(p, 0) >= 0:
+		return New(CodeInvalidPath, "the path holds a NUL byte")
+	}
+	return nil
+}
+
+// Validate refuses a spec that makes no sense on any backend, with CodeInvalid
+// or CodeInvalidPath. What depends on a backend is for Caps.Check.
+func (s *Spec) Validate() error {
+	if s.Key != "" {
+		if err := ValidateKey(s.Key); err != nil {
+			return err
+		}
+	}
+	if err := ValidateEnv(s.Env); err != nil {
+		return err
+	}
+	if s.Workdir != "" {
+		if err := absolute("workdir", s.Workdir); err != nil {
+			return err
+		}
+		if p := path.Clean(s.Workdir); p == "/proc" || strings.HasPrefix(p, "/proc/") {
+			return &Error{Code: CodeInvalidPath, Path: s.Workdir, Err: fmt.Errorf("the workdir lies under /proc")}
+		}
+	}
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"writable root", s.WritableRoots}, {"hidden path", s.HiddenPaths}} {
+		for _, p := range list.paths {
+			if err := absolute(list.name, p); err != nil {
+				return err
+			}
+		}
+	}
+	if IsolationSet(s.Isolation) == 0 && s.Isolation != IsolationDefault {
+		return New(CodeInvalid, fmt.Sprintf("isolation %q: want one of none, guard, jail, standard, strict", clip(string(s.Isolation))))
+	}
+	if NetworkSet(s.Network) == 0 && s.Network != NetworkDefault {
+		return New(CodeInvalid, fmt.Sprintf("network %q: want one of none, limited, open", clip(string(s.Network))))
+	}
+	if s.Limits.MemoryBytes < 0 || s.Limits.CPUMillis < 0 || s.Limits.PIDs < 0 {
+		return New(CodeInvalid, "a limit is negative")
+	}
+	if s.Limits.CPUMillis > 1<<40 {
+		return New(CodeInvalid, fmt.Sprintf("cpu limit of %d millis is too large", s.Limits.CPUMillis))
+	}
+	for _, c := range s.Hardening.DropCaps {
+		if !envName(c) {
+			return New(CodeInvalid, fmt.Sprintf("capability %q: not a name", clip(c)))
+		}
+	}
+	if s.IdleTimeout < 0 || s.TTL < 0 {
+		return New(CodeInvalid, "idle timeout and ttl must not be negative")
+	}
+	return nil
+}
+
+// Validate refuses a command that cannot be meant, before anything is sent.
+func (c *Command) Validate() error {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return New(CodeInvalid, "the command is empty")
+	}
+	if len(c.Args) > MaxArgs {
+		return &Error{Code: CodeTooLarge, Err: fmt.Errorf("%d arguments, at most %d are possible", len(c.Args), MaxArgs)}
+	}
+	total := 0
+	for i, a := range c.Args {
+		if strings.IndexByte(a, 0) >= 0 {
+			return New(CodeInvalid, fmt.Sprintf("argument %d holds a NUL byte", i))
+		}
+		if len(a) > MaxArgBytes {
+			return &Error{Code: CodeTooLarge, Err: fmt.Errorf("argument %d has %d bytes, at most %d are possible", i, len(a), MaxArgBytes), Hint: "pass large data on stdin or write it to a file"}
+		}
+		total += len(a) + 1
+	}
+	if err := ValidateEnv(c.Env); err != nil {
+		return err
+	}
+	for name, value := range c.Env {
+		total += len(name) + len(value) + 2
+	}
+	if total > MaxArgvBytes {
+		return &Error{Code: CodeTooLarge, Err: fmt.Errorf("arguments and environment have %d bytes, at most %d are possible", total, MaxArgvBytes), Hint: "pass large data on stdin or write it to a file"}
+	}
+	if c.Dir != "" {
+		if err := ValidatePath(c.Dir); err != nil {
+			return err
+		}
+	}
+	if c.Timeout < 0 || c.Timeout > MaxTimeout {
+		return New(CodeInvalid, fmt.Sprintf("timeout %v: want 0 (none) to %v", c.Timeout, MaxTimeout))
+	}
+	if len(c.Key) > MaxKeyBytes {
+		return New(CodeInvalid, fmt.Sprintf("command key has %d bytes, at most %d are allowed", len(c.Key), MaxKeyBytes))
+	}
+	return nil
+}
+
+func absolute(what, p string) error {
+	if err := ValidatePath(p); err != nil {
+		return Wrap(err, "", "", "", p)
+	}
+	if !path.IsAbs(p) {
+		return &Error{Code: CodeInvalidPath, Path: p, Err: fmt.Errorf("the %s is not an absolute path", what)}
+	}
+	return nil
+}
+
+func envName(name string) bool {
+	for i := 0; i < len(name); i++ {
+		digit := name[i] >= '0' && name[i] <= '9'
+		if !(name[i] == '_' || isAlnum(name[i])) || (digit && i == 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func isAlnum(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}

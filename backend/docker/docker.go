@@ -1,0 +1,232 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
+)
+
+const name = "docker"
+
+// Options configure New. The zero value uses the local engine and the standard
+// hardening.
+type Options struct {
+	// Owner separates those who share an engine: each sees and reaps its own
+	// places only. It follows the grammar of a spec.Key. "": "default".
+	Owner string
+	// Host is the engine's address: unix:///path or tcp://host:port.
+	// "": unix:///var/run/docker.sock.
+	Host string
+	// Hardening holds for every container that is created. nil: DefaultHardening.
+	Hardening *Defaults
+	// Guest says where the guest binary for the engine's platform is found.
+	Guest guest.BinaryOptions
+	// Transport wraps every connection to a guest; nil: none.
+	Transport func(io.ReadWriteCloser) io.ReadWriteCloser
+	// OrphanAfter is how long a place without a key outlives its last client,
+	// ResumeWindow how long a command without a key outlives its connection.
+	// 0: the guest's defaults.
+	OrphanAfter, ResumeWindow time.Duration
+}
+
+// New returns a driver for one engine. It makes no call.
+func New(o Options) (driver.Driver, error) {
+	if o.Owner == "" {
+		o.Owner = "default"
+	}
+	if err := spec.ValidateKey(spec.Key(o.Owner)); err != nil {
+		return nil, &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("owner %q: want the grammar of a key", o.Owner)}
+	}
+	defaults := DefaultHardening()
+	if o.Hardening != nil {
+		defaults = *o.Hardening
+	}
+	defaults, err := defaults.normal()
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEngine(o.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &docker{options: o, defaults: defaults, engine: e, bins: map[string]guest.Bin{}, volumes: map[string]bool{}}, nil
+}
+
+// docker is the driver. Its own state is what it has learnt and need not ask again.
+type docker struct {
+	options  Options
+	defaults Defaults
+	engine   *engine
+
+	mu      sync.Mutex
+	bins    map[string]guest.Bin // by GOARCH
+	volumes map[string]bool      // guest volumes that exist
+}
+
+// Name implements driver.Driver.
+func (d *docker) Name() string { return name }
+
+// Probe implements driver.Driver.
+func (d *docker) Probe(ctx context.Context) (spec.Caps, error) {
+	f, err := d.engine.probe(ctx, driver.Authority{})
+	if err != nil {
+		return spec.Caps{}, err
+	}
+	caps := spec.Caps{
+		Backend: name, OS: "linux", Arch: f.arch,
+		Isolation: spec.IsolationSet(spec.IsolationStandard),
+		Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen),
+		KillTree:  spec.KillTreeBestEffort,
+		Keyed:     true, Image: true, Shielded: true, Resume: true, Hardening: true,
+		LimitMemory: f.memory, LimitPIDs: f.pids, LimitCPU: f.cpu,
+	}
+	for _, l := range []struct {
+		have bool
+		name string
+	}{{f.memory, "limit_memory"}, {f.pids, "limit_pids"}, {f.cpu, "limit_cpu"}} {
+		if !l.have {
+			caps = caps.AddMissing(l.name, "the engine's kernel does not offer it")
+		}
+	}
+	caps = caps.AddMissing(string(spec.IsolationStrict), "this backend has no strict profile")
+	caps = caps.AddMissing("network "+string(spec.NetworkLimited), "this backend has no gate")
+	return caps, nil
+}
+
+// Provision implements driver.Driver.
+func (d *docker) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionOptions) (driver.Session, error) {
+	p, err := d.plan(s, o)
+	if err != nil {
+		return nil, err
+	}
+	if p.ephemeral {
+		d.sweep(ctx, p.auth)
+	}
+	session, err := d.provision(ctx, p)
+	if err == nil {
+		return session, nil
+	}
+	// The guest's volume is taken for good until a start says otherwise.
+	var g *guestError
+	if errors.As(err, &g) {
+		filled, fillErr := d.fillVolume(ctx, p)
+		switch {
+		case fillErr != nil:
+			err = fillErr
+		case filled:
+			session, err = d.provision(ctx, p)
+		}
+	}
+	if err != nil && p.ephemeral && p.created != "" {
+		// Nobody will ever ask for it.
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		defer cancel()
+		_ = d.engine.remove(bg, p.auth, p.created)
+	}
+	return session, err
+}
+
+// Attach implements driver.Driver.
+func (d *docker) Attach(ctx context.Context, key spec.Key, o driver.AttachOptions) (driver.Session, error) {
+	c, err := d.find(ctx, o.Authority, key)
+	if err != nil {
+		return nil, err
+	}
+	switch c.State.Status {
+	case container.StateRunning:
+		return d.open(ctx, o.Authority, c, nil)
+	case container.StatePaused:
+		return nil, paused(c)
+	}
+	return nil, notRunning(c)
+}
+
+// Owned implements driver.Driver.
+func (d *docker) Owned(ctx context.Context) ([]spec.Owned, error) {
+	items, err := d.engine.list(ctx, driver.Authority{}, map[string]string{labelOwner: d.options.Owner})
+	if err != nil {
+		return nil, err
+	}
+	owned := make([]spec.Owned, 0, len(items))
+	for _, c := range items {
+		// The engine's filter is trusted for speed, not for ownership.
+		key := spec.Key(c.Labels[labelKey])
+		if c.Labels[labelOwner] == d.options.Owner && spec.ValidateKey(key) == nil {
+			owned = append(owned, describe(c, key))
+		}
+	}
+	return owned, nil
+}
+
+// Reap implements driver.Driver.
+func (d *docker) Reap(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
+	c, err := d.find(ctx, o.Authority, key)
+	if err != nil {
+		if spec.CodeOf(err) == spec.CodeNotFound {
+			return nil
+		}
+		return err
+	}
+	return errors.Join(
+		d.engine.remove(ctx, o.Authority, helperName(c.ID)),
+		d.engine.remove(ctx, o.Authority, c.ID),
+	)
+}
+
+// Stop implements driver.Stopper. The guest ends the commands with TERM, a grace
+// and KILL, then itself; a guest that does not answer is killed.
+func (d *docker) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
+	c, err := d.find(ctx, o.Authority, key)
+	if err != nil {
+		return err
+	}
+	if c.State.Status == container.StateRunning {
+		if session, err := d.open(ctx, o.Authority, c, nil); err == nil {
+			_ = session.Shutdown(ctx, spec.DefaultGrace)
+			_ = session.Close(ctx)
+		}
+	}
+	return d.engine.stop(ctx, o.Authority, c.ID)
+}
+
+// find returns the container of key, if it is ours. CodeNotFound: there is none.
+func (d *docker) find(ctx context.Context, auth driver.Authority, key spec.Key) (*container.InspectResponse, error) {
+	c, err := d.engine.inspect(ctx, auth, containerName(d.options.Owner, key))
+	if err != nil {
+		return nil, err
+	}
+	return c, d.checkOwner(c, key)
+}
+
+// binary returns the guest binary for the engine's architecture.
+func (d *docker) binary(ctx context.Context, arch string, progress func(spec.Progress)) (guest.Bin, error) {
+	d.mu.Lock()
+	bin, ok := d.bins[arch]
+	d.mu.Unlock()
+	if ok {
+		return bin, nil
+	}
+	o := d.options.Guest
+	// The program itself may be the wrong platform, and is no static binary
+	// for an image without a C library.
+	o.AllowSelf = false
+	if progress != nil {
+		o.Progress = progress
+	}
+	bin, err := guest.Binary(ctx, "linux", arch, o)
+	if err != nil {
+		return bin, err
+	}
+	d.mu.Lock()
+	d.bins[arch] = bin
+	d.mu.Unlock()
+	return bin, nil
+}

@@ -1,0 +1,230 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/client"
+)
+
+const (
+	// requestLimit bounds a request that touches no process; a start, a stop and
+	// a removal may have to wait for the kernel.
+	requestLimit = 30 * time.Second
+	processLimit = 2 * time.Minute
+	// cleanupLimit bounds what is tidied up after the caller has gone.
+	cleanupLimit = 15 * time.Second
+	// dialLimit bounds the connection to the engine alone.
+	dialLimit = 10 * time.Second
+)
+
+// engine is the one way to an engine: every request passes through do.
+type engine struct {
+	api  *client.Client
+	host string
+
+	mu    sync.Mutex
+	facts *facts // nil before the first answer
+}
+
+// facts are what does not change while an engine runs.
+type facts struct {
+	arch              string // a GOARCH
+	cpus              int
+	memory, pids, cpu bool // the limits that its kernel offers
+}
+
+func newEngine(host string) (*engine, error) {
+	if host == "" {
+		host = client.DefaultDockerHost
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		return nil, badHost(host)
+	}
+	opts := []client.Opt{client.WithHost(host), client.WithUserAgent("berth")}
+	switch u.Scheme {
+	case "unix", "tcp", "http":
+		// The SDK turns a failed dial into prose; this keeps the cause.
+		opts = append(opts, client.WithDialContext(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if u.Scheme == "unix" {
+				network, addr = "unix", u.Path
+			}
+			conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, &dialError{err}
+			}
+			return conn, nil
+		}))
+	case "npipe":
+	default:
+		return nil, badHost(host)
+	}
+	api, err := client.New(opts...)
+	if err != nil {
+		return nil, badHost(host)
+	}
+	return &engine{api: api, host: host}, nil
+}
+
+func badHost(host string) error {
+	return &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("engine address %.128q: want unix:///path or tcp://host:port", host), Hint: "for an engine on another machine use the ssh backend, or forward its socket"}
+}
+
+// dialError is a connection that was never made: nothing was sent. Its text says
+// nothing that the SDK looks for, and it hides its cause from errors.Is, so that it
+// passes through the SDK as it is.
+type dialError struct{ cause error }
+
+func (e *dialError) Error() string { return "no connection to the engine" }
+
+// call says what is to be sent.
+type call struct {
+	auth driver.Authority
+	what string        // "start container": for messages
+	max  time.Duration // 0: requestLimit
+	// changes: a request whose answer is lost may have taken effect.
+	changes bool
+}
+
+// do sends one request: the fence is asked, the deadline set, the error given its
+// code. What the SDK sends on its own before the first request, to agree on a
+// version, reads only.
+func (e *engine) do(ctx context.Context, c call, send func(context.Context, *client.Client) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.auth.Check(ctx); err != nil {
+		return err
+	}
+	limit := c.max
+	if limit == 0 {
+		limit = requestLimit
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := send(bounded, e.api)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case bounded.Err() != nil:
+		err = fmt.Errorf("no answer in %v", limit)
+	}
+	if e, ok := errors.AsType[*spec.Error](err); ok {
+		return e
+	}
+	return e.classify(c, err)
+}
+
+// classify gives an error of the SDK its code: by type and by status, never by its
+// words, some of which come from inside a container.
+func (e *engine) classify(c call, err error) error {
+	out := &spec.Error{Err: &engineError{what: c.what, err: err}}
+	var d *dialError
+	switch {
+	case errors.As(err, &d) && errors.Is(d.cause, fs.ErrPermission):
+		out.Code, out.Err = spec.CodePermission, fmt.Errorf("engine at %s: %w", e.host, d.cause)
+		out.Hint = "add the user to the docker group, or name another engine with DOCKER_HOST"
+	case errors.As(err, &d):
+		out.Code, out.Err = spec.CodeUnavailable, fmt.Errorf("engine at %s: %w", e.host, d.cause)
+		out.Hint = "is dockerd running? DOCKER_HOST names another engine"
+	case cerrdefs.IsNotFound(err):
+		out.Code = spec.CodeNotFound
+	case cerrdefs.IsInvalidArgument(err):
+		out.Code = spec.CodeInvalid
+	case cerrdefs.IsPermissionDenied(err), cerrdefs.IsUnauthorized(err):
+		out.Code = spec.CodePermission
+	case cerrdefs.IsNotImplemented(err):
+		out.Code = spec.CodeUnsupported
+	case cerrdefs.IsConflict(err), cerrdefs.IsInternal(err), cerrdefs.IsUnavailable(err):
+		out.Code = spec.CodeUnavailable // the engine said no
+	case c.changes:
+		out.Code = spec.CodeUnknownOutcome
+	default:
+		out.Code = spec.CodeUnavailable
+	}
+	return out
+}
+
+// engineError is what an engine answered, without the SDK's preamble.
+type engineError struct {
+	what string
+	err  error
+}
+
+func (e *engineError) Error() string {
+	return e.what + ": " + strings.TrimPrefix(e.err.Error(), "Error response from daemon: ")
+}
+
+func (e *engineError) Unwrap() error { return e.err }
+
+// known returns the engine's facts, asking at most once.
+func (e *engine) known(ctx context.Context, auth driver.Authority) (facts, error) {
+	e.mu.Lock()
+	f := e.facts
+	e.mu.Unlock()
+	if f != nil {
+		return *f, nil
+	}
+	return e.probe(ctx, auth)
+}
+
+// probe asks the engine what it is.
+func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error) {
+	var f facts
+	var version string
+	err := e.do(ctx, call{auth: auth, what: "ask the engine for its version"}, func(ctx context.Context, api *client.Client) error {
+		ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+		version = ping.APIVersion
+		return err
+	})
+	if spec.CodeOf(err) == spec.CodeInvalid {
+		return f, &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("the engine speaks API %.16q, this program %s to %s", version, client.MinAPIVersion, client.MaxAPIVersion), Hint: "install a newer Docker engine (19.03 or later)"}
+	}
+	if err != nil {
+		return f, err
+	}
+	err = e.do(ctx, call{auth: auth, what: "ask the engine what it is"}, func(ctx context.Context, api *client.Client) error {
+		res, err := api.Info(ctx, client.InfoOptions{})
+		info := res.Info
+		if err == nil && info.OSType != "" && info.OSType != "linux" {
+			return spec.New(spec.CodeUnsupported, fmt.Sprintf("the engine runs %.16q containers, not linux ones", info.OSType))
+		}
+		f = facts{arch: goarch(info.Architecture), cpus: info.NCPU, memory: info.MemoryLimit && info.SwapLimit, pids: info.PidsLimit, cpu: info.CPUCfsQuota}
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	e.mu.Lock()
+	e.facts = &f
+	e.mu.Unlock()
+	return f, nil
+}
+
+// goarch translates a kernel's name of a machine.
+func goarch(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	case "armv7l", "armv6l":
+		return "arm"
+	case "i386", "i686":
+		return "386"
+	}
+	return machine // riscv64, ppc64le, s390x are called the same
+}

@@ -1,0 +1,89 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// DefaultMaxOutputBytes is what Exec keeps of each stream: 1 MiB.
+const DefaultMaxOutputBytes = 1 << 20
+
+// ExecOptions modify Exec. The zero value runs the command in the workdir with the
+// place's environment, an empty stdin and no timeout.
+type ExecOptions struct {
+	Dir      string            // relative to the workdir; "": the workdir
+	Env      map[string]string // added to the place's; under CleanEnv the whole of it
+	CleanEnv bool
+	Stdin    io.Reader // nil: empty
+	// Timeout ends the command's whole tree; 0: none. Grace is the time between
+	// TERM and KILL then; 0: 5 s, negative: KILL at once.
+	Timeout, Grace time.Duration
+	// MaxOutputBytes is the most that is kept of each stream; 0:
+	// DefaultMaxOutputBytes. What is over it is read, counted and dropped.
+	MaxOutputBytes int64
+	// MergeOutput gives the command one pipe for both streams: Result.Stdout
+	// has all of its output, in the order of its writes.
+	MergeOutput bool
+	// Key makes a repeated Exec idempotent; see Command.Key.
+	Key string
+}
+
+// Result is what became of a command, and what it wrote.
+type Result struct {
+	// Stdout and Stderr are byte-exact. Of a stream longer than the cap the
+	// first half of the cap and the last half are kept, the first being the
+	// longer one by a byte if the cap is odd, and StdoutOmitted or
+	// StderrOmitted counts the bytes between them that were dropped.
+	Stdout, Stderr               []byte
+	StdoutOmitted, StderrOmitted int64
+	// Truncated: something was omitted from either stream.
+	Truncated bool
+
+	ExitCode int  // 128+n after a death by signal n; -1 if it is not known
+	Signal   int  // the signal that ended the leader, else 0
+	TimedOut bool // authoritative: no exit status means it
+	OOM      bool // the place's memory limit killed part of it
+	// Kill says what is known of the tree after it was ended, and Survivors
+	// what was still seen of it; see Exit.
+	Kill      spec.KillOutcome
+	Survivors []spec.Survivor
+	Duration  time.Duration // by the place's clock
+}
+
+// Success reports a command that ended by itself, in time, with status 0.
+func (r *Result) Success() bool { return r.ExitCode == 0 && r.Signal == 0 && !r.TimedOut }
+
+// Exec runs a command to its end and returns what became of it. Whatever the
+// command did - a status, a timeout, a death by signal - is a Result; an error is
+// for a place that failed or a request that was wrong. The end of ctx ends the
+// command's whole tree and is an error, never a timeout.
+func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Result, error) {
+	if o.MaxOutputBytes < 0 {
+		return nil, sb.wrap(spec.New(spec.CodeInvalid, fmt.Sprintf("an output cap of %d bytes", o.MaxOutputBytes)), "exec", "")
+	}
+	if o.MaxOutputBytes == 0 {
+		o.MaxOutputBytes = DefaultMaxOutputBytes
+	}
+	c := &Command{Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, Timeout: o.Timeout, Grace: o.Grace, MergeOutput: o.MergeOutput}
+	stdout, stderr := newHeadTail(o.MaxOutputBytes), newHeadTail(o.MaxOutputBytes)
+	p, err := sb.start(ctx, "exec", c, Stdio{Stdin: o.Stdin, Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return nil, err
+	}
+	exit, err := p.p.Wait(ctx)
+	if err != nil {
+		return nil, sb.wrap(err, "exec", "")
+	}
+	r := &Result{
+		Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
+		StdoutOmitted: stdout.Omitted(), StderrOmitted: stderr.Omitted(),
+		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OOM: exit.OOM,
+		Kill: exit.Kill, Survivors: exit.Survivors, Duration: exit.Duration,
+	}
+	r.Truncated = r.StdoutOmitted > 0 || r.StderrOmitted > 0
+	return r, nil
+}

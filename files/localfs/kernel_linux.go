@@ -1,0 +1,65 @@
+package localfs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// maxSnapshot is the most that is read of a file whose size is unknown.
+const maxSnapshot = 4 << 20
+
+// sizeUnknown reports whether a regular file is made up by the kernel while it is
+// read, so that its size says nothing. No such file has blocks on a disk.
+func sizeUnknown(fd int, st *unix.Stat_t) bool {
+	if st.Blocks != 0 {
+		return false
+	}
+	var fsys unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(fd, &fsys) }); err != nil {
+		return false
+	}
+	switch uint32(fsys.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+		unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// snapshot reads the whole of the file and makes that its content. A file that has
+// nothing to give now and may have something later is no regular one, whatever it
+// claims: reading answers EAGAIN.
+func (f *file) snapshot(fd int) error {
+	var data bytes.Buffer
+	n, err := io.Copy(&data, io.LimitReader(rawReader(fd), maxSnapshot+1))
+	if err != nil {
+		return err
+	}
+	if n > maxSnapshot {
+		return spec.New(spec.CodeTooLarge, fmt.Sprintf("a kernel file of more than %d bytes", maxSnapshot))
+	}
+	f.src, f.info.Size = bytes.NewReader(data.Bytes()), n
+	return nil
+}
+
+// rawReader reads a descriptor without waiting for it to become readable.
+type rawReader int
+
+func (r rawReader) Read(p []byte) (n int, err error) {
+	err = retry(func() error {
+		n, err = unix.Read(int(r), p)
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case n == 0 && len(p) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}

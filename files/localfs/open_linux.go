@@ -1,0 +1,137 @@
+package localfs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Open implements files.FS. Reading the File is not bound to ctx.
+func (f *FS) Open(ctx context.Context, name string, o files.OpenOptions) (files.File, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Offset < 0 || o.Length < 0 || o.MaxBytes < 0 {
+		return nil, refuse(name, spec.CodeInvalid, "a negative offset, length or limit")
+	}
+	abs, err := f.absolute(name)
+	if err != nil {
+		return nil, err
+	}
+	fd, st, err := openRegular(name, abs, o.NoFollow)
+	if err != nil {
+		return nil, err
+	}
+	opened := &file{os: os.NewFile(uintptr(fd), abs), name: name, info: fileInfo(&st, label(abs))}
+	opened.src = opened.os
+	if sizeUnknown(fd, &st) {
+		if err := opened.snapshot(fd); err != nil {
+			opened.Close()
+			return nil, fail(name, reading, err)
+		}
+	}
+	size := opened.info.Size
+	if o.MaxBytes > 0 && size > o.MaxBytes {
+		opened.Close()
+		return nil, refuse(name, spec.CodeTooLarge, fmt.Sprintf("%d bytes, at most %d are allowed", size, o.MaxBytes))
+	}
+	opened.pos = min(o.Offset, size)
+	opened.left = size - opened.pos
+	if o.Length > 0 {
+		opened.left = min(opened.left, o.Length)
+	}
+	return opened, nil
+}
+
+// openRegular opens what is a regular file before and after: what is none is not
+// opened at all, unless it is swapped in between the two looks, and then it is not
+// waited for.
+func openRegular(name, abs string, noFollow bool) (int, unix.Stat_t, error) {
+	look, flags := stat, unix.O_RDONLY|unix.O_NONBLOCK
+	if noFollow {
+		look, flags = lstat, flags|unix.O_NOFOLLOW
+	}
+	st, err := look(unix.AT_FDCWD, abs)
+	if err != nil {
+		return -1, st, fail(name, reading, blocked(abs, err))
+	}
+	if err := regular(name, &st); err != nil {
+		return -1, st, err
+	}
+	fd, err := openat(unix.AT_FDCWD, abs, flags, 0)
+	if err == unix.ELOOP && noFollow {
+		err = regular(name, &unix.Stat_t{Mode: unix.S_IFLNK})
+	}
+	if err != nil {
+		return -1, st, fail(name, reading, err)
+	}
+	err = retry(func() error { return unix.Fstat(fd, &st) })
+	if err == nil {
+		err = regular(name, &st)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, st, fail(name, reading, err)
+	}
+	return fd, st, nil
+}
+
+// regular refuses what is no regular file.
+func regular(name string, st *unix.Stat_t) error {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return nil
+	case unix.S_IFDIR:
+		return &spec.Error{Path: name, Code: spec.CodeIsDirectory}
+	case unix.S_IFLNK:
+		return refuse(name, spec.CodeNotRegular, "a symbolic link")
+	case unix.S_IFIFO:
+		return refuse(name, spec.CodeNotRegular, "a FIFO")
+	case unix.S_IFSOCK:
+		return refuse(name, spec.CodeNotRegular, "a socket")
+	}
+	return refuse(name, spec.CodeNotRegular, "a device")
+}
+
+// file is an open regular file. It reads by position, never past the size that it
+// had when it was opened.
+type file struct {
+	os   *os.File
+	src  io.ReaderAt // os, or what a snapshot took of it
+	name string
+	info files.Info
+	pos  int64
+	left int64
+}
+
+func (f *file) Info() files.Info { return f.info }
+
+func (f *file) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := f.src.ReadAt(p[:min(int64(len(p)), f.left)], f.pos)
+	f.pos += int64(n)
+	f.left -= int64(n)
+	switch {
+	case n > 0 || err == nil:
+		return n, nil // an error comes again with the next read
+	case err == io.EOF:
+		return 0, refuse(f.name, spec.CodeUnavailable, fmt.Sprintf("the file shrank to %d bytes while it was read", f.pos))
+	default:
+		return 0, fail(f.name, reading, err)
+	}
+}
+
+func (f *file) Close() error {
+	if err := f.os.Close(); err != nil {
+		return fail(f.name, reading, err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// Package memfs is files.FS in memory: the reference implementation, which says in
+// a few hundred lines what the contract means, and a stand-in for a place's files
+// in tests. It knows no owners and refuses nothing for lack of permission.
+//
+// Links and FIFOs, which the contract cannot make, are made by Symlink and Mkfifo.
+package memfs
+
+import (
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/spec"
+)
+
+// FS is a file tree of its own. It is safe for concurrent use.
+type FS struct {
+	workdir string
+
+	mu   sync.RWMutex
+	root *node
+}
+
+var _ files.FS = (*FS)(nil)
+
+// New returns an FS that holds nothing but workdir, an absolute path: relative
+// names begin there. An empty workdir means "/".
+func New(workdir string) *FS {
+	f := &FS{workdir: path.Join("/", workdir), root: newDir(nil)}
+	if _, err := f.directory(f.workdir, true); err != nil {
+		panic("memfs: " + err.Error()) // only a path that is no path
+	}
+	return f
+}
+
+// node is one file. What a regular one holds never changes: a write makes another
+// node, so that whoever reads sees one or the other.
+type node struct {
+	mode    fs.FileMode
+	modTime time.Time
+	data    []byte           // of a regular file
+	target  string           // of a link
+	entries map[string]*node // of a directory
+	parent  *node            // of a directory; the root is its own
+}
+
+func newDir(parent *node) *node {
+	n := &node{mode: fs.ModeDir | 0o755, modTime: time.Now(), entries: map[string]*node{}, parent: parent}
+	if parent == nil {
+		n.parent = n
+	}
+	return n
+}
+
+func (n *node) isDir() bool  { return n.mode.IsDir() }
+func (n *node) isLink() bool { return n.mode.Type() == fs.ModeSymlink }
+
+// set makes name lead to child.
+func (n *node) set(name string, child *node) {
+	n.entries[name] = child
+	n.modTime = time.Now()
+	if child.isDir() {
+		child.parent = n
+	}
+}
+
+func (n *node) unset(name string) {
+	delete(n.entries, name)
+	n.modTime = time.Now()
+}
+
+func (n *node) info(name string) files.Info {
+	info := files.Info{Name: name, Size: int64(len(n.data)), Mode: n.mode, ModTime: n.modTime, Links: 1, Target: n.target}
+	if n.isLink() {
+		info.Size = int64(len(n.target))
+	}
+	return info
+}
+
+// Symlink makes name a symbolic link to target. An existing name is CodeExists.
+func (f *FS) Symlink(target, name string) error {
+	return f.special(name, &node{mode: fs.ModeSymlink | 0o777, modTime: time.Now(), target: target})
+}
+
+// Mkfifo makes name a FIFO. An existing name is CodeExists.
+func (f *FS) Mkfifo(name string) error {
+	return f.special(name, &node{mode: fs.ModeNamedPipe | 0o644, modTime: time.Now()})
+}
+
+func (f *FS) special(name string, n *node) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, err := f.entry(name)
+	if err != nil {
+		return fail(name, err)
+	}
+	if p.node != nil {
+		return fail(name, errCode(spec.CodeExists))
+	}
+	p.dir.set(p.base, n)
+	return nil
+}

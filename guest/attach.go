@@ -1,0 +1,365 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// link is a command's hold on one connection: its control stream and the data
+// streams beside it.
+type link struct {
+	c   *conn
+	ctl *wire.Stream
+
+	cut  chan struct{} // closed when a data stream found the connection broken
+	gone chan struct{} // closed when the link is given up
+	next *link         // set before gone is closed: the link that follows, or nil
+
+	mu      sync.Mutex
+	streams []*wire.Stream // the data streams
+	aborted bool
+	cutOnce sync.Once
+}
+
+// send writes a control message and gives up when ctx ends, though the transport
+// takes nothing. The message may then still go out.
+func (l *link) send(ctx context.Context, c wire.Control) error {
+	done := make(chan error, 1)
+	go func() { done <- wire.WriteMessage(l.ctl, c) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return errLost
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// add makes st part of the link, so that it ends with it.
+func (l *link) add(st *wire.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams = append(l.streams, st)
+	if l.aborted {
+		interrupt(st)
+	}
+}
+
+// abort makes whatever waits on a stream of the link fail.
+func (l *link) abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.aborted = true
+	interrupt(l.ctl)
+	for _, st := range l.streams {
+		interrupt(st)
+	}
+}
+
+// expectEnd gives the data streams so long for what they still have to say.
+func (l *link) expectEnd(within time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.aborted {
+		return
+	}
+	for _, st := range l.streams {
+		_ = st.SetReadDeadline(time.Now().Add(within))
+	}
+}
+
+func interrupt(st *wire.Stream) { _ = st.SetDeadline(time.Unix(1, 0)) }
+
+func (l *link) reportCut() { l.cutOnce.Do(func() { close(l.cut) }) }
+
+// follow returns the link after l, when l is given up, or nil.
+func (l *link) follow() *link {
+	<-l.gone
+	return l.next
+}
+
+// supervise sends the request and listens to the guest until the command is over
+// for good: its end and all of its output received, or nothing more to be had.
+func (p *process) supervise(req *wire.Request) {
+	l, err := p.begin(req)
+	if l != nil {
+		p.launch(l)
+	}
+	for err == nil {
+		if err = p.listen(l); err != errLost { //nolint:errorlint // the bare sentinel
+			break
+		}
+		var next *link
+		if next, err = p.resume(req); err == nil {
+			p.relink(l, next)
+			l = next
+		}
+	}
+	switch {
+	case p.life.Err() != nil:
+		err = &spec.Error{Code: spec.CodeUnknownOutcome, Err: errors.New("the session was closed while the command ran")}
+	case errors.Is(err, errLost) && p.timeout > 0 && time.Since(p.sent) >= p.timeout:
+		p.settle(p.timedOut(), nil)
+	}
+	p.settle(spec.Exit{}, err) // of no effect after an exit was received
+	p.relink(l, nil)
+	close(p.left)
+	p.drop()
+}
+
+// begin sends the request on the current connection.
+func (p *process) begin(req *wire.Request) (*link, error) {
+	var l *link
+	err := p.s.dispatch(p.ctx, nil, func(c *conn) error {
+		ctl, err := openNow(c, req)
+		l = newLink(c, ctl)
+		return err
+	})
+	if l == nil { // nothing was sent
+		return nil, err
+	}
+	if err == errLost { //nolint:errorlint // the bare sentinel
+		// It may have been sent, and what was is found again by its id.
+		if l, err = p.resume(req); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func newLink(c *conn, ctl *wire.Stream) *link {
+	return &link{c: c, ctl: ctl, cut: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// launch makes l the first link and starts the goroutines of the data streams.
+func (p *process) launch(l *link) {
+	p.mu.Lock()
+	p.link = l
+	p.mu.Unlock()
+	close(p.linked)
+	context.AfterFunc(p.life, func() {
+		p.mu.Lock()
+		l := p.link
+		p.mu.Unlock()
+		if l != nil {
+			l.abort()
+		}
+	})
+	for _, o := range p.outputs {
+		go p.pump(o, l)
+	}
+	if p.in != nil {
+		go p.in.read()
+		go p.supply(l)
+	}
+}
+
+// relink puts next, which may be nil, in the place of l.
+func (p *process) relink(l, next *link) {
+	if l == nil {
+		return
+	}
+	p.mu.Lock()
+	p.link = next
+	p.mu.Unlock()
+	if next != nil && p.life.Err() != nil { // life ended just before
+		next.abort()
+	}
+	l.next = next
+	close(l.gone)
+	l.abort()
+	go func() {
+		l.ctl.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, st := range l.streams {
+			st.Close()
+		}
+	}()
+}
+
+// maxEventBytes bounds one event: 64 survivors with long names fit.
+const maxEventBytes = 64 << 10
+
+// listen handles the guest's events on l until the command is over. errLost: the
+// connection broke first. nil: everything was received, and Wait's answer is known.
+func (p *process) listen(l *link) error {
+	for {
+		var ev wire.Event
+		if err := wire.ReadMessage(l.ctl, &ev, maxEventBytes); err != nil {
+			if p.life.Err() != nil {
+				return p.life.Err()
+			}
+			return l.c.explain(err)
+		}
+		if ev.Ack != 0 {
+			p.acknowledge(ev.Ack, ev.Err)
+			continue
+		}
+		switch {
+		case ev.Err != nil:
+			return ev.Err.Spec()
+		case ev.Started != nil:
+			if err := p.noteStart(ev.Started); err != nil {
+				return err
+			}
+		case ev.Exit != nil:
+			return p.collect(l, ev.Exit)
+		default:
+			return violation("an empty event")
+		}
+	}
+}
+
+// noteStart takes the guest's word that the command runs. Only a repeated key may
+// bring another name for it than the one chosen here.
+func (p *process) noteStart(st *wire.Started) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.started:
+		if st.ID != p.guestID {
+			return violation("the command changed its id")
+		}
+		return nil
+	default:
+	}
+	if st.ID != p.id && (p.key == "" || spec.ValidateKey(spec.Key(st.ID)) != nil) {
+		return violation("the guest started %.64q where %q was due", st.ID, p.id)
+	}
+	p.guestID = st.ID
+	close(p.started)
+	return nil
+}
+
+// lateOutput is how long after the exit the rest of the output may take to come out
+// of the connection; the guest has sent all of it before.
+const lateOutput = 5 * time.Second
+
+// collect waits for the outputs, checks them against the exit record and answers
+// Wait.
+func (p *process) collect(l *link, said *wire.Exit) error {
+	exit, err := said.Spec()
+	if err != nil {
+		return &spec.Error{Code: spec.CodeInternal, Err: err}
+	}
+	if exit.TimedOut && p.timeout == 0 && p.key == "" {
+		return violation("a command without a timeout timed out")
+	}
+	p.noteEnd()
+	l.expectEnd(lateOutput)
+	select {
+	case <-p.drained:
+	case <-l.cut:
+		return errLost
+	case <-p.life.Done():
+		return p.life.Err()
+	}
+	for _, o := range p.outputs {
+		want := exit.StdoutBytes
+		if o.fd == 2 {
+			want = exit.StderrBytes
+		}
+		if got := o.received.Load(); got != want {
+			return violation("%d bytes came of the %d that the command wrote to stream %d", got, want, o.fd)
+		}
+	}
+	p.settle(exit, p.stdioError())
+	// The guest keeps a result until it is collected. If this is lost it does
+	// so for its resume window only.
+	_ = p.s.dispatch(p.life, l.c, func(*conn) error { return wire.WriteMessage(l.ctl, wire.Control{Done: true}) })
+	return nil
+}
+
+// noteEnd records that the guest has said how the command ended: there is nothing
+// left to signal and nobody who takes input.
+func (p *process) noteEnd() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.started:
+	default:
+		close(p.started)
+	}
+	select {
+	case <-p.ended:
+	default:
+		close(p.ended)
+	}
+	if p.in != nil {
+		p.in.stop()
+	}
+}
+
+// stdioError is the first error of the caller's own ends of the streams.
+func (p *process) stdioError() error {
+	for _, o := range p.outputs {
+		if o.err != nil {
+			return o.err
+		}
+	}
+	if p.in != nil {
+		return p.in.readError()
+	}
+	return nil
+}
+
+// The pauses between attempts to reach the guest again.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// resume takes the command up again on a new connection. It tries until the resume
+// window is over, since the guest then ends the command, or an attempt says that
+// there is no use. Its error has CodeUnknownOutcome.
+func (p *process) resume(req *wire.Request) (*link, error) {
+	ctx, cancel := context.WithTimeout(p.life, max(p.s.resume, firstPause))
+	defer cancel()
+	var err error
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		var l *link
+		if l, err = p.attach(ctx, req); err == nil {
+			return l, nil
+		}
+		if ctx.Err() != nil || final(err) || p.s.o.Redial == nil {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return nil, &spec.Error{Code: spec.CodeUnknownOutcome, Err: fmt.Errorf("%w while the command ran, and the place is out of reach: %w", errLost, err)}
+}
+
+// attach asks for the command on a new connection. A command that the guest has not
+// confirmed is asked for by its whole request again: the guest knows by the id
+// whether it has it already.
+func (p *process) attach(ctx context.Context, req *wire.Request) (*link, error) {
+	select {
+	case <-p.started:
+		req = &wire.Request{Op: wire.OpAttach, Attach: &wire.AttachRequest{ID: p.ID()}}
+	default:
+	}
+	var l *link
+	err := p.s.dispatch(ctx, nil, func(c *conn) error {
+		ctl, err := openWithin(ctx, c, req)
+		if err == nil {
+			l = newLink(c, ctl)
+		}
+		return err
+	})
+	return l, err
+}

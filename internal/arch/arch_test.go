@@ -1,0 +1,373 @@
+package arch
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/berth-dev/berth"
+
+// file is one parsed Go file of the module.
+type file struct {
+	path    string // relative to the root, with slashes
+	pkg     string // the package's directory, "." for the root
+	test    bool
+	ast     *ast.File
+	lines   int
+	imports []string
+}
+
+// load parses every Go file of the module, other modules below it left out.
+func load(t *testing.T) (*token.FileSet, []file) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	fset := token.NewFileSet()
+	var files []file
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			name := d.Name()
+			nested := rel != "." && exists(filepath.Join(p, "go.mod"))
+			if rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || nested) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(fset, p, src, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		f := file{path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"), ast: parsed, lines: strings.Count(string(src), "\n")}
+		for _, imp := range parsed.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			f.imports = append(f.imports, name)
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fset, files
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// law is what one package, or all below a prefix ending in "/", may import of
+// this module. Patterns end in "/" to mean everything below.
+type law struct {
+	pkg   string
+	may   []string
+	third []string // third-party import prefixes; nil: none
+	rule  string
+}
+
+var laws = []law{
+	{"spec", nil, nil, "spec is the bottom: it imports the standard library only"},
+	{"files", []string{"spec"}, nil, "files is a contract: it imports spec only"},
+	{"files/localfs", []string{"spec", "files"}, []string{"golang.org/x/sys/"}, "localfs is linked by the guest: spec, files and x/sys only"},
+	{"files/memfs", []string{"spec", "files"}, nil, "memfs is a reference: spec and files only"},
+	{"files/filestest", []string{"spec", "files"}, nil, "the file suite knows the contract only"},
+	{"driver", []string{"spec", "files"}, nil, "driver is what a backend author reads: spec and files only"},
+	{"internal/wire", []string{"spec", "files"}, []string{"github.com/hashicorp/yamux"}, "wire is linked by both sides: spec, files and the mux only"},
+	{"internal/agent", []string{"internal/wire", "files", "files/localfs", "spec"}, []string{"golang.org/x/sys/", "github.com/hashicorp/yamux"}, "the guest links std, x/sys, the mux and a PTY helper; host and guest meet only in wire"},
+	{"guest", []string{"internal/wire", "driver", "spec", "files"}, []string{"golang.org/x/sys/"}, "guest is the host side: host and guest meet only in wire"},
+	{"guest/selfexec", []string{"internal/agent", "internal/reexec"}, nil, "selfexec is the one place where a host program becomes a guest"},
+	{"internal/place", []string{"internal/wire", "spec", "internal/agent"}, []string{"golang.org/x/sys/"}, "place is linked by the guest binary for the far side of ssh"},
+	{"internal/isolate", []string{"spec"}, []string{"golang.org/x/sys/"}, "isolate turns a policy into a wrapper, nothing else"},
+	{"backend/process", []string{"driver", "guest", "spec", "files", "internal/place", "internal/isolate"}, []string{"golang.org/x/sys/"}, "a backend imports driver, guest and its own SDK, never another backend, the root or the server"},
+	{"backend/docker", []string{"driver", "guest", "spec", "files"}, []string{"github.com/moby/", "github.com/containerd/errdefs", "github.com/opencontainers/"}, "a backend imports driver, guest and its own SDK, never another backend, the root or the server"},
+	{"backend/ssh", []string{"driver", "guest", "spec", "files", "internal/place"}, []string{"golang.org/x/crypto/"}, "a backend imports driver, guest and its own SDK, never another backend, the root or the server"},
+	{"backend/all", []string{"backend/", "driver", "spec", "guest", "."}, nil, "all lists the backends; nothing below knows them"},
+	{".", []string{"spec", "driver", "files"}, nil, "the root imports spec, driver and files, never a backend, the CLI or the guest"},
+	{"drivertest", []string{"spec", "driver", "files", "files/filestest", "."}, nil, "drivertest names no backend and imports none"},
+	{"internal/config", []string{"spec", "backend/docker", "backend/process", "backend/ssh", "backend/all", "guest"}, []string{"github.com/pelletier/go-toml/"}, "config turns flags, environment and file into options"},
+	{"internal/cli", []string{".", "spec", "driver", "files", "drivertest", "guest", "backend/all", "internal/config", "internal/isolate"}, []string{"github.com/spf13/", "golang.org/x/term"}, "the CLI calls the library: no logic that a Go caller could not reach"},
+	{"cmd/berth", []string{"internal/cli", "guest/selfexec"}, nil, "main is forty lines"},
+	{"cmd/berth-guest", []string{"internal/agent", "internal/place"}, nil, "the guest binary is agent and place"},
+	{"internal/testutil/", []string{"spec", "internal/wire"}, []string{"github.com/moby/", "golang.org/x/"}, "test helpers start real services"},
+	{"bench", []string{".", "spec", "driver", "files", "guest", "guest/selfexec", "backend/", "internal/testutil/"}, []string{"github.com/moby/", "golang.org/x/"}, "bench measures from outside"},
+	{"internal/docs", []string{"internal/config", "spec"}, nil, "docs makes tables of what the code says"},
+	{"internal/arch", nil, nil, "arch has no code"},
+	{"internal/reexec", nil, nil, "reexec holds one fact about the program"},
+}
+
+func lawFor(pkg string) (law, bool) {
+	for _, l := range laws {
+		if l.pkg == pkg || (strings.HasSuffix(l.pkg, "/") && strings.HasPrefix(pkg+"/", l.pkg)) {
+			return l, true
+		}
+	}
+	return law{}, false
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		return p == name || (strings.HasSuffix(p, "/") && strings.HasPrefix(name+"/", p))
+	})
+}
+
+// Every arrow points down: the import law of ARCHITECTURE.md.
+func TestImportLaw(t *testing.T) {
+	_, files := load(t)
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		l, ok := lawFor(f.pkg)
+		if !ok {
+			t.Errorf("%s: package %s has no import law; add a row that says what it may import", f.path, f.pkg)
+			continue
+		}
+		for _, imp := range f.imports {
+			switch {
+			case imp == module || strings.HasPrefix(imp, module+"/"):
+				name := strings.TrimPrefix(strings.TrimPrefix(imp, module), "/")
+				if name == "" {
+					name = "."
+				}
+				if !matches(l.may, name) {
+					t.Errorf("%s imports %s\n\trule: %s", f.path, name, l.rule)
+				}
+			case strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
+				if !slices.ContainsFunc(l.third, func(p string) bool { return strings.HasPrefix(imp+"/", strings.TrimSuffix(p, "/")+"/") }) {
+					t.Errorf("%s imports %s\n\trule: %s", f.path, imp, l.rule)
+				}
+			}
+		}
+	}
+}
+
+// Test code of other packages never reaches a release build.
+func TestTestOnlyPackages(t *testing.T) {
+	_, files := load(t)
+	for _, f := range files {
+		for _, imp := range f.imports {
+			testOnly := strings.HasPrefix(imp, module+"/internal/testutil")
+			user := f.test || strings.HasPrefix(f.pkg, "internal/testutil") || f.pkg == "bench"
+			if testOnly && !user {
+				t.Errorf("%s imports %s\n\trule: internal/testutil is for tests and bench", f.path, imp)
+			}
+		}
+	}
+}
+
+// Environment variables and configuration files are read in internal/config alone.
+func TestEnvironmentIsReadInConfigOnly(t *testing.T) {
+	// The value says why the exception is none.
+	allowed := map[string]string{
+		"internal/config":    "it is the place",
+		"cmd/berth":          "hands os.Environ to the CLI",
+		"internal/cli":       "resolves --env NAME from the environ that main hands in",
+		"internal/agent":     "the guest's environment is the place's, not configuration",
+		"internal/place":     "the guest's environment is the place's, not configuration",
+		"backend/process":    "the base environment of commands is data, not configuration",
+		"bench":              "a program of its own",
+		"guest":              "the toolchain's environment is handed on to go build",
+		"internal/testutil/": "tests",
+	}
+	fset, files := load(t)
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		ok := false
+		for pkg := range allowed {
+			ok = ok || matches([]string{pkg}, f.pkg)
+		}
+		if ok {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, isSel := n.(*ast.SelectorExpr)
+			if !isSel {
+				return true
+			}
+			id, isID := sel.X.(*ast.Ident)
+			if isID && id.Name == "os" && slices.Contains([]string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, sel.Sel.Name) {
+				t.Errorf("%s: os.%s\n\trule: environment variables are read in internal/config alone", fset.Position(n.Pos()), sel.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+// Every package says what it is; every exported name carries its contract.
+func TestDocs(t *testing.T) {
+	fset, files := load(t)
+	documented := map[string]bool{}
+	for _, f := range files {
+		if !f.test && f.ast.Doc != nil {
+			documented[f.pkg] = true
+		}
+	}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		if !documented[f.pkg] {
+			t.Errorf("%s: no package comment", f.pkg)
+			documented[f.pkg] = true
+		}
+		if strings.HasPrefix(f.pkg, "internal/") || strings.HasPrefix(f.pkg, "cmd/") || f.pkg == "bench" {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			checkDoc(t, fset, decl)
+		}
+	}
+}
+
+func checkDoc(t *testing.T, fset *token.FileSet, decl ast.Decl) {
+	t.Helper()
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) && !wellKnown[d.Name.Name] {
+			t.Errorf("%s: %s has no comment\n\trule: every public name carries its contract", fset.Position(d.Pos()), d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if ts, ok := s.(*ast.TypeSpec); ok && ts.Name.IsExported() && d.Doc == nil && ts.Doc == nil && ts.Comment == nil {
+				t.Errorf("%s: %s has no comment\n\trule: every public name carries its contract", fset.Position(ts.Pos()), ts.Name.Name)
+			}
+		}
+	}
+}
+
+// wellKnown methods mean what their interface says.
+var wellKnown = map[string]bool{"String": true, "Error": true, "Unwrap": true, "Is": true, "Read": true, "Write": true, "Close": true, "Len": true, "Less": true, "Swap": true}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	typ := d.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	id, ok := typ.(*ast.Ident)
+	return !ok || id.IsExported()
+}
+
+// Width: over it, a package is split by noun or the exception is written down here.
+func TestWidth(t *testing.T) {
+	// path or package: why it may be wider.
+	exceptions := map[string]string{
+		"drivertest": "it holds cases only",
+	}
+	fset, files := load(t)
+	total := map[string]int{}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		total[f.pkg] += f.lines
+		if f.lines > 600 && exceptions[f.path] == "" && exceptions[f.pkg] == "" {
+			t.Errorf("%s has %d lines\n\trule: a file has at most 600", f.path, f.lines)
+		}
+		for _, decl := range f.ast.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				n := fset.Position(d.End()).Line - fset.Position(d.Pos()).Line + 1
+				if n > 80 && exceptions[f.pkg] == "" {
+					t.Errorf("%s: %s has %d lines\n\trule: a function has at most 80", f.path, d.Name.Name, n)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					ts, ok := s.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					if it, ok := ts.Type.(*ast.InterfaceType); ok && it.Methods.NumFields() > 7 {
+						t.Errorf("%s: interface %s has %d methods\n\trule: at most 7", f.path, ts.Name.Name, it.Methods.NumFields())
+					}
+				}
+			}
+		}
+	}
+	for pkg, n := range total {
+		if n > 2500 && exceptions[pkg] == "" {
+			t.Errorf("package %s has %d lines\n\trule: a package has at most 2,500", pkg, n)
+		}
+	}
+}
+
+// Shared code behaves by capability, never by a backend's name.
+func TestDrivertestNamesNoBackend(t *testing.T) {
+	fset, files := load(t)
+	names := []string{"docker", "podman", "kubernetes", "ssh", "e2b", "daytona", "process"}
+	for _, f := range files {
+		if f.pkg != "drivertest" && f.pkg != "files/filestest" || f.test {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			value, _ := strconv.Unquote(lit.Value)
+			if slices.Contains(names, value) {
+				t.Errorf("%s: %q\n\trule: the suite skips by declared capability, never by a backend's name", fset.Position(n.Pos()), value)
+			}
+			return true
+		})
+	}
+}
+
+// A main is small: what it does is somewhere that can be tested.
+func TestMainsAreSmall(t *testing.T) {
+	_, files := load(t)
+	for _, f := range files {
+		if strings.HasPrefix(f.pkg, "cmd/") && !f.test && f.lines > 40 {
+			t.Errorf("%s has %d lines\n\trule: a main has at most 40", f.path, f.lines)
+		}
+	}
+}
+
+// Docs state what is true today: no machine's paths, no package host's names.
+func TestDocsNameNoMachine(t *testing.T) {
+	root := filepath.Join("..", "..")
+	docs, _ := filepath.Glob(filepath.Join(root, "*.md"))
+	scripts := []string{filepath.Join(root, "test"), filepath.Join(root, "quickstart"), filepath.Join(root, ".ci", "run")}
+	forbidden := []string{"/wor" + "k/", "proxy.golang" + ".org", "deb.debian" + ".org", "registry.npmjs" + ".org"}
+	for _, p := range append(docs, scripts...) {
+		f, err := os.Open(p)
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		sc := bufio.NewScanner(f)
+		for n := 1; sc.Scan(); n++ {
+			for _, bad := range forbidden {
+				if strings.Contains(sc.Text(), bad) {
+					t.Errorf("%s:%d names %s", p, n, bad)
+				}
+			}
+		}
+		f.Close()
+	}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/spec"
+)
+
+func newDown(a *app) *cobra.Command {
+	var keys []string
+	var everything, ifExists bool
+	cmd := &cobra.Command{
+		Use:   "down (--key KEY... | --all) [FLAG]...",
+		Short: "Remove sandboxes",
+		Long: `Down ends what runs in a sandbox, removes it and all that was made for it, and returns
+when it is gone. It tries every one even after one has failed. --all means all that
+"berth ls" lists with the same flags.`,
+		Example: `  berth down --key session-1
+  berth down --key a --key b
+  berth down --key maybe --if-exists
+  berth down --all --backend docker`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if everything == (len(keys) > 0) {
+				return usageError("want either --key KEY or --all")
+			}
+			if everything {
+				return a.downAll(cmd)
+			}
+			return a.downKeys(cmd, keys, ifExists)
+		},
+	}
+	cmd.Flags().StringArrayVarP(&keys, "key", "k", nil, "`KEY` of a sandbox; repeatable")
+	cmd.Flags().BoolVar(&everything, "all", false, "every sandbox")
+	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "a key that no sandbox has is no error")
+	addSettings(cmd.Flags(), "backend", "owner")
+	a.addCompletions(cmd)
+	return cmd
+}
+
+// downKeys removes sandboxes of one backend. Reap does not mind a key that nothing
+// has; a person who mistyped one does.
+func (a *app) downKeys(cmd *cobra.Command, keys []string, ifExists bool) error {
+	d, _, err := a.open()
+	if err != nil {
+		return err
+	}
+	owned, err := berth.List(cmd.Context(), d)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, name := range keys {
+		key, err := keyOf(name)
+		exists := slices.ContainsFunc(owned, func(o spec.Owned) bool { return o.Key == key })
+		switch {
+		case err != nil:
+		case exists:
+			err = a.remove(cmd, d.Name(), key)
+		case !ifExists:
+			err = &spec.Error{Op: "down", Backend: d.Name(), Code: spec.CodeNotFound, Err: fmt.Errorf("no sandbox has the key %s", key), Hint: "`berth ls` lists the sandboxes; --if-exists makes this no error"}
+		}
+		failed = a.collect(cmd, failed, err)
+	}
+	return failed
+}
+
+// downAll removes all sandboxes that the command line means.
+func (a *app) downAll(cmd *cobra.Command) error {
+	found, err := a.find(cmd)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, o := range found {
+		failed = a.collect(cmd, failed, a.remove(cmd, o.Backend, o.Key))
+	}
+	if len(found) == 0 {
+		a.note("no sandboxes")
+	}
+	return failed
+}
+
+func (a *app) remove(cmd *cobra.Command, backend string, key spec.Key) error {
+	b, err := a.registry.Lookup(backend)
+	if err != nil {
+		return err
+	}
+	d, err := b.Open()
+	if err != nil {
+		return err
+	}
+	p := a.progress("removing " + string(key))
+	err = berth.Reap(cmd.Context(), d, key, berth.ReapOptions{})
+	p.stop()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(map[string]string{"removed": string(key), "backend": backend})
+	}
+	return a.say("removed %s", key)
+}
+
+// collect reports the error before, so that each gets its line and the last decides
+// the exit status.
+func (a *app) collect(cmd *cobra.Command, before, next error) error {
+	if next == nil {
+		return before
+	}
+	if before != nil && !errors.Is(before, next) {
+		a.finish(cmd, before)
+	}
+	return next
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// insistence: so many interrupts in so much time mean that the command is to be
+// killed, whatever it does about them.
+const (
+	insistCount = 3
+	insistTime  = 2 * time.Second
+)
+
+// forwardTimeout bounds the sending of one signal.
+const forwardTimeout = 5 * time.Second
+
+// interrupted is the error of a verb that a signal ended.
+type interrupted struct{ signal spec.Signal }
+
+func (i *interrupted) Error() string { return fmt.Sprintf("interrupted by signal %d", i.signal) }
+
+// target is a command that signals are passed on to.
+type target interface {
+	Signal(ctx context.Context, s spec.Signal) error
+	Kill(ctx context.Context) error
+}
+
+// signals takes the signals that this process gets. While a command runs they are
+// the command's, otherwise they end what is being done.
+type signals struct {
+	cancel context.CancelCauseFunc
+	got    chan os.Signal
+	pipe   chan os.Signal
+	done   chan struct{}
+
+	mu     sync.Mutex
+	target target
+	insist []time.Time // the interrupts of the last moments
+	killed bool
+}
+
+// watchSignals begins to take signals. One that is ignored already, under nohup or
+// in the background of a shell, stays so.
+func watchSignals(cancel context.CancelCauseFunc) *signals {
+	s := &signals{cancel: cancel, got: make(chan os.Signal, 16), pipe: make(chan os.Signal, 1), done: make(chan struct{})}
+	for sig := range forwarded {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.got, sig)
+		}
+	}
+	// Taken, so that a write to a closed pipe is an error to handle; never read.
+	signal.Notify(s.pipe, syscall.SIGPIPE)
+	go s.watch()
+	return s
+}
+
+func (s *signals) stop() {
+	signal.Stop(s.got)
+	signal.Stop(s.pipe)
+	close(s.done)
+}
+
+// forwardTo gives the signals that come to a command; nil takes them back.
+func (s *signals) forwardTo(t target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.target, s.insist, s.killed = t, nil, false
+}
+
+func (s *signals) watch() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case sig := <-s.got:
+			s.handle(forwarded[sig], time.Now())
+		}
+	}
+}
+
+// handle decides what one signal does.
+func (s *signals) handle(n spec.Signal, now time.Time) {
+	s.mu.Lock()
+	t, kill, giveUp := s.target, false, false
+	if n == spec.SIGINT && t != nil {
+		kept := s.insist[:0]
+		for _, at := range s.insist {
+			if now.Sub(at) < insistTime {
+				kept = append(kept, at)
+			}
+		}
+		s.insist = append(kept, now)
+		giveUp = s.killed
+		kill = len(s.insist) >= insistCount
+		s.killed = s.killed || kill
+	}
+	s.mu.Unlock()
+
+	if t == nil || giveUp {
+		s.cancel(&interrupted{n})
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forwardTimeout)
+	defer cancel()
+	// A signal that cannot be delivered is not the end of the command; what
+	// became of it is for Wait to say.
+	if kill {
+		_ = t.Kill(ctx)
+	} else {
+		_ = t.Signal(ctx, n)
+	}
+}

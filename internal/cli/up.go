@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/spec"
+)
+
+func newUp(a *app) *cobra.Command {
+	var place placeFlags
+	var env []string
+	cmd := &cobra.Command{
+		Use:   "up [--key KEY] [FLAG]...",
+		Short: "Make a sandbox that stays, or start one that is stopped",
+		Long: `Up makes a sandbox and prints its key. One that exists under the key is used as it
+is, if its specification is the same, and started if it is stopped.
+
+Without --key a key is made up, and the sandbox is ended 30 s after the last client
+has left it.`,
+		Example: `  berth up --key session-1
+  berth up --key build --backend docker --image golang:1.26 --memory 2g --ttl 8h
+  berth up --key session-1 --network open --replace
+  key=$(berth up) && berth exec --key "$key" -- make`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, &place, env) },
+	}
+	place.add(cmd.Flags())
+	cmd.Flags().StringArrayVarP(&env, "env", "e", nil, "`NAME=VALUE` for the environment of every command, or NAME to take the value from ours; repeatable")
+	a.addCompletions(cmd)
+	return cmd
+}
+
+func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
+	d, b, err := a.open()
+	if err != nil {
+		return err
+	}
+	s, err := place.spec(a.config, b)
+	if err != nil {
+		return err
+	}
+	if s.Env, err = environment(a.config, env); err != nil {
+		return err
+	}
+	sb, err := a.provision(cmd.Context(), d, s, place.replace)
+	if err != nil {
+		return err
+	}
+	defer cleanup(cmd.Context(), sb.Detach)
+	owned, err := berth.List(cmd.Context(), d)
+	if err != nil {
+		return err
+	}
+	for _, o := range owned {
+		if o.ID != sb.ID() {
+			continue
+		}
+		if a.json {
+			return a.print(o)
+		}
+		if o.Ephemeral {
+			a.note("up: the sandbox has no key of its own: it ends 30 s after its last client")
+		}
+		return a.say("%s", o.Key)
+	}
+	return spec.New(spec.CodeUnknownOutcome, "the sandbox was made and is gone")
+}

@@ -1,0 +1,253 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// The bounds of a command's time. 0 asks for none.
+const (
+	DefaultTimeout = 2 * time.Minute
+	MaxTimeout     = time.Hour
+)
+
+// Config is what the program runs with. Paths of flags are as given; those of the
+// file and the environment are absolute.
+type Config struct {
+	// File is the configuration file that was read, or "".
+	File string
+
+	Backend  string
+	Owner    string
+	StateDir string // where backends keep what belongs to their places
+	CacheDir string // where built guest binaries are kept
+	Guest    string // a guest binary to use, or "": found as package guest says
+
+	Isolation spec.Isolation
+	Network   spec.Network
+	Timeout   time.Duration // of a command; 0: none
+	Writable  []string
+	Hidden    []string
+	Image     string
+
+	SSH        SSH
+	DockerHost string // "": the engine's own default
+	Sandbox    Sandbox
+
+	Color bool // NO_COLOR is not set
+
+	// Values says of every setting what it is and where that comes from, in the
+	// order of Settings.
+	Values []Value
+	// Unknown are the names of BERTH_ variables that mean nothing: a misspelling
+	// that would be ignored otherwise.
+	Unknown []string
+
+	environ map[string]string
+	given   map[string]bool
+}
+
+// SSH says which host the ssh backend uses, and how.
+type SSH struct {
+	Addr       string // host or host:port
+	User       string
+	Key        string // private key file
+	KnownHosts string
+	Dir        string // where places live on that host
+}
+
+// Value is one resolved setting.
+type Value struct {
+	Setting
+	// Text is the value as text, lists joined by ':'; "" where nothing is set.
+	Text string
+	// Source is "default", "flag", a variable's name or "file:line".
+	Source string
+}
+
+// Sources are what Load reads.
+type Sources struct {
+	// Flags holds the values of the flags that were given, by Setting.Key.
+	Flags map[string][]string
+	// Environ has the form of os.Environ. Of a repeated name the last counts.
+	Environ []string
+	// ReadFile reads the configuration file; a missing one is fs.ErrNotExist.
+	ReadFile func(name string) ([]byte, error)
+}
+
+// Load resolves every setting. The error is a *spec.Error.
+func Load(s Sources) (*Config, error) {
+	c := &Config{environ: environMap(s.Environ), Color: true, given: map[string]bool{}}
+	file, err := c.readFile(s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range settings {
+		v, err := c.resolve(&settings[i], s.Flags, file)
+		if err != nil {
+			return nil, err
+		}
+		c.Values = append(c.Values, v)
+	}
+	c.Unknown = unknownVariables(c.environ)
+	return c, nil
+}
+
+// Lookup returns a variable of the environment that Load was given.
+func (c *Config) Lookup(name string) (string, bool) {
+	v, ok := c.environ[name]
+	return v, ok
+}
+
+// Given reports whether a flag set the setting: a demand of this command line, where
+// file and environment state what is usual.
+func (c *Config) Given(key string) bool { return c.given[key] }
+
+// candidate is a value that one source gives to a setting.
+type candidate struct {
+	raw    raw
+	source string
+	where  string // how an error names it
+	flag   bool
+}
+
+// resolve applies the strongest source of one setting; for a setting that adds
+// up, all of them, weakest first.
+func (c *Config) resolve(s *Setting, flags map[string][]string, file *document) (Value, error) {
+	found := []candidate{{raw: raw{texts: c.defaults(s)}, source: "default", where: "default of " + s.Key}}
+	if v, ok := file.values[s.Key]; ok {
+		found = append(found, candidate{raw: v, source: fmt.Sprintf("%s:%d", file.name, v.line), where: fmt.Sprintf("%s:%d: key %s", file.name, v.line, s.Key)})
+	}
+	if text := c.environ[s.Env]; s.Env != "" && text != "" {
+		found = append(found, candidate{raw: raw{texts: s.list(text)}, source: s.Env, where: s.Env})
+	}
+	if texts, ok := flags[s.Key]; ok {
+		c.given[s.Key] = true
+		found = append(found, candidate{raw: raw{texts: texts}, source: "flag", where: "--" + s.Flag, flag: true})
+	}
+	if !s.adds {
+		found = found[len(found)-1:]
+	}
+	value := Value{Setting: *s, Source: found[len(found)-1].source}
+	var shown []string
+	for _, f := range found {
+		if len(f.raw.texts) == 0 {
+			continue
+		}
+		parse := s.parse
+		if f.flag && s.parseFlag != nil {
+			parse = s.parseFlag
+		}
+		texts, err := f.raw.texts, f.raw.fits(s)
+		if err == nil {
+			texts, err = c.expand(s, f)
+		}
+		if err == nil {
+			err = parse(c, texts)
+		}
+		if err != nil {
+			return Value{}, &spec.Error{Op: "config", Code: spec.CodeInvalid, Err: fmt.Errorf("%s: %w", f.where, err), Hint: s.hint()}
+		}
+		shown = append(shown, texts...)
+	}
+	value.Text = strings.Join(shown, ":")
+	return value, nil
+}
+
+// defaults returns what holds where nothing sets s. The directories have none
+// where there is no home to put them in.
+func (c *Config) defaults(s *Setting) []string {
+	if s.base == "" {
+		return s.list(s.Default)
+	}
+	if dir := c.xdg(s.base, s.under); dir != "" {
+		return []string{dir}
+	}
+	return nil
+}
+
+// expand replaces a leading "~/" in paths, which no shell has done for a file, and
+// insists on absolute paths where there is no working directory to mean.
+func (c *Config) expand(s *Setting, f candidate) ([]string, error) {
+	if !s.path || f.flag {
+		return f.raw.texts, nil
+	}
+	out := make([]string, 0, len(f.raw.texts))
+	for _, text := range f.raw.texts {
+		if rest, ok := strings.CutPrefix(text, "~/"); ok && c.environ["HOME"] != "" {
+			text = filepath.Join(c.environ["HOME"], rest)
+		}
+		if !filepath.IsAbs(text) {
+			return nil, fmt.Errorf("%q is not an absolute path", text)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// readFile finds and parses the configuration file. The document is never nil.
+func (c *Config) readFile(s Sources) (*document, error) {
+	name, named := c.environ["BERTH_CONFIG"], true
+	if given := s.Flags["config"]; len(given) > 0 {
+		name = given[0]
+	}
+	if name == "" {
+		named = false
+		dir := c.xdg("XDG_CONFIG_HOME", ".config")
+		if dir == "" {
+			return &document{}, nil
+		}
+		name = filepath.Join(dir, "config.toml")
+	}
+	data, err := s.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return &document{}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodeFileNotFound, Hint: "write the file, or unset BERTH_CONFIG and leave out --config"}
+	case err != nil:
+		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodePermission, Err: cause(err), Hint: "make the file readable, or name another one with --config or BERTH_CONFIG"}
+	}
+	c.File = name
+	return parseFile(name, data)
+}
+
+// xdg returns berth's directory under a base directory of the XDG specification,
+// or "" where there is no home to put it in. A relative base is ignored, as the
+// specification asks.
+func (c *Config) xdg(variable, fallback string) string {
+	base := c.environ[variable]
+	if !filepath.IsAbs(base) {
+		home := c.environ["HOME"]
+		if !filepath.IsAbs(home) {
+			return ""
+		}
+		base = filepath.Join(home, fallback)
+	}
+	return filepath.Join(base, "berth")
+}
+
+// cause takes the name off an error of package os: the message has it already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func environMap(environ []string) map[string]string {
+	m := make(map[string]string, len(environ))
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok && name != "" {
+			m[name] = value
+		}
+	}
+	return m
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+func ignore(*Config, []string) error { return nil }
+
+// one takes the only value of a setting; of a flag given twice, the last.
+func one(texts []string) string { return texts[len(texts)-1] }
+
+func text(field *string, texts []string) error {
+	*field = one(texts)
+	if strings.IndexByte(*field, 0) >= 0 {
+		return errors.New("it holds a NUL byte")
+	}
+	return nil
+}
+
+// name takes the name of a backend; whether there is such a one is for the
+// registry to say.
+func name(field *string, texts []string) error {
+	*field = one(texts)
+	for _, r := range *field {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return fmt.Errorf("%q is not a name: want lower-case letters, digits and '-'", *field)
+		}
+	}
+	return nil
+}
+
+func key(field *string, texts []string) error {
+	*field = one(texts)
+	if err := spec.ValidateKey(spec.Key(*field)); err != nil {
+		return fmt.Errorf("%q is not a name: want letters, digits, '.', '_' and '-', at most %d", *field, spec.MaxKeyBytes)
+	}
+	return nil
+}
+
+func isolation(c *Config, texts []string) error {
+	c.Isolation = spec.Isolation(one(texts))
+	if c.Isolation != "" && spec.IsolationSet(c.Isolation) == 0 {
+		return fmt.Errorf("%q is not a level: want none, guard, jail, standard or strict", one(texts))
+	}
+	return nil
+}
+
+func network(c *Config, texts []string) error {
+	c.Network = spec.Network(one(texts))
+	if c.Network != "" && spec.NetworkSet(c.Network) == 0 {
+		return fmt.Errorf("%q is not a policy: want none, limited or open", one(texts))
+	}
+	return nil
+}
+
+func timeout(c *Config, texts []string) error {
+	d, err := time.ParseDuration(one(texts))
+	switch {
+	case err != nil || d < 0:
+		return fmt.Errorf("%q is not a duration: want 30s, 5m or 1h, or 0 for no limit", one(texts))
+	case d > MaxTimeout:
+		return fmt.Errorf("%v is too long: want at most %v, or 0 for no limit", d, MaxTimeout)
+	}
+	c.Timeout = d
+	return nil
+}
+
+func dockerHost(c *Config, texts []string) error {
+	scheme, rest, ok := strings.Cut(one(texts), "://")
+	if !ok || scheme == "" || rest == "" {
+		return fmt.Errorf("%q is not an engine's address: want unix:///path or tcp://host:port", one(texts))
+	}
+	c.DockerHost = one(texts)
+	return nil
+}
+
+func noColor(c *Config, _ []string) error {
+	c.Color = false
+	return nil
+}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// Setting is one thing that can be set: a row of the table.
+type Setting struct {
+	// Key is the setting's name and its key in the file; dots separate tables.
+	Key string
+	// Env is the variable, Flag the long flag; "" where there is none.
+	Env, Flag string
+	// Default is what holds where no source sets it; Help says what it means in
+	// one line, and Meta names the value in a usage line.
+	Default, Help, Meta string
+	// List: it holds several values: an array in the file, separated by ':' in
+	// the variable (',' for what are no paths), a repeated flag.
+	List bool
+
+	noFile    bool // no key of the file
+	path      bool
+	adds      bool // sources add up instead of replacing one another
+	number    bool // an integer in the file
+	boolean   bool // a boolean in the file
+	separator string
+	base      string // a directory under this variable's, or under this one in the home
+	under     string
+	parse     func(c *Config, texts []string) error
+	parseFlag func(c *Config, texts []string) error // nil: parse
+}
+
+// settings is the table. BERTH_CONFIG stands in it for its documentation; what it
+// says is needed before the others.
+var settings = []Setting{
+	{Key: "config", Env: "BERTH_CONFIG", Flag: "config", Meta: "FILE", Help: "configuration file", noFile: true, path: true, parse: ignore},
+	{Key: "backend", Env: "BERTH_BACKEND", Flag: "backend", Default: "process", Meta: "NAME", Help: "where the sandbox lives", parse: func(c *Config, v []string) error { return name(&c.Backend, v) }},
+	{Key: "owner", Env: "BERTH_OWNER", Flag: "owner", Default: "default", Meta: "NAME", Help: "whose sandboxes these are; others are neither seen nor touched", parse: func(c *Config, v []string) error { return key(&c.Owner, v) }},
+	{Key: "state_dir", Env: "BERTH_STATE_DIR", Meta: "DIR", Help: "where running sandboxes are recorded (default: berth under XDG_STATE_HOME)", path: true, base: "XDG_STATE_HOME", under: ".local/state", parse: func(c *Config, v []string) error { return text(&c.StateDir, v) }},
+	{Key: "cache_dir", Env: "BERTH_CACHE_DIR", Meta: "DIR", Help: "where built guest binaries are kept (default: berth under XDG_CACHE_HOME)", path: true, base: "XDG_CACHE_HOME", under: ".cache", parse: func(c *Config, v []string) error { return text(&c.CacheDir, v) }},
+	{Key: "guest", Env: "BERTH_GUEST", Meta: "FILE", Help: "guest binary to put into sandboxes", path: true, parse: func(c *Config, v []string) error { return text(&c.Guest, v) }},
+	{Key: "isolation", Env: "BERTH_ISOLATION", Flag: "isolation", Meta: "LEVEL", Help: "wall around the sandbox: none, guard, jail, standard or strict (default: the backend's)", parse: isolation},
+	{Key: "network", Env: "BERTH_NETWORK", Flag: "network", Meta: "POLICY", Help: "what commands may reach: none, limited or open (default: none where there is a wall)", parse: network},
+	{Key: "timeout", Env: "BERTH_TIMEOUT", Flag: "timeout", Default: DefaultTimeout.String(), Meta: "DURATION", Help: "end the command after this time, at most 1h; 0: no limit", parse: timeout},
+	{Key: "writable", Env: "BERTH_WRITABLE", Flag: "writable", Meta: "DIR", Help: "directory that commands may write under guard, beside the workdir; repeatable", List: true, path: true, separator: ":", parse: func(c *Config, v []string) error { c.Writable = slices.Clone(v); return nil }},
+	{Key: "hide", Env: "BERTH_HIDE", Flag: "hide", Meta: "PATH", Help: "path that guard hides beside the credentials that it hides anyway; repeatable", List: true, path: true, adds: true, separator: ":", parse: func(c *Config, v []string) error { c.Hidden = append(c.Hidden, v...); return nil }},
+	{Key: "image", Env: "BERTH_IMAGE", Flag: "image", Meta: "IMAGE", Help: "container image of the sandbox", parse: func(c *Config, v []string) error { return text(&c.Image, v) }},
+
+	{Key: "sandbox.pids", Env: "SANDBOX_PIDS", Flag: "pids", Meta: "N", Help: "most processes of a container at once; 0: no limit (default: 512)", number: true, parse: pids},
+	{Key: "sandbox.cpu_millis", Env: "SANDBOX_CPU_MILLIS", Flag: "cpus", Meta: "N", Help: "CPU time of a container, in thousandths of a CPU; --cpus counts in CPUs, 1.5 say; 0: no limit (default: 2 CPUs)", number: true, parse: cpuMillis, parseFlag: cpus},
+	{Key: "sandbox.memory_bytes", Env: "SANDBOX_MEMORY_BYTES", Flag: "memory", Meta: "SIZE", Help: "most memory of a container in bytes; --memory takes 512m or 2g too; 0: no limit (default)", number: true, parse: memoryBytes, parseFlag: memory},
+	{Key: "sandbox.cap_drop", Env: "SANDBOX_CAP_DROP", Flag: "cap-drop", Meta: "NAME", Help: "capability that a container loses, ALL for every one, none for none; repeatable (default: NET_RAW, SETGID, SETUID)", List: true, separator: ",", parse: capDrop},
+	{Key: "sandbox.read_only_root", Env: "SANDBOX_READ_ONLY_ROOT", Flag: "read-only-root", Meta: "BOOL", Help: "mount a container's root file system read-only: true or false (default: false)", boolean: true, parse: readOnlyRoot},
+	{Key: "sandbox.user", Env: "SANDBOX_USER", Flag: "user", Meta: "UID[:GID]", Help: "numeric user of a container instead of the image's", number: true, parse: user},
+
+	{Key: "docker.host", Env: "DOCKER_HOST", Meta: "URL", Help: "the Docker engine: unix:///path or tcp://host:port", parse: dockerHost},
+
+	{Key: "ssh.addr", Env: "BERTH_SSH_ADDR", Meta: "HOST[:PORT]", Help: "host of the ssh backend", parse: func(c *Config, v []string) error { return text(&c.SSH.Addr, v) }},
+	{Key: "ssh.user", Env: "BERTH_SSH_USER", Meta: "NAME", Help: "user on that host (default: ours)", parse: func(c *Config, v []string) error { return text(&c.SSH.User, v) }},
+	{Key: "ssh.key", Env: "BERTH_SSH_KEY", Meta: "FILE", Help: "private key for that host", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.Key, v) }},
+	{Key: "ssh.known_hosts", Env: "BERTH_SSH_KNOWN_HOSTS", Meta: "FILE", Help: "known_hosts file that has that host's key", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.KnownHosts, v) }},
+	{Key: "ssh.dir", Env: "BERTH_SSH_DIR", Meta: "DIR", Help: "directory on that host where sandboxes are kept", parse: func(c *Config, v []string) error { return text(&c.SSH.Dir, v) }},
+
+	{Key: "no_color", Env: "NO_COLOR", Meta: "ANY", Help: "if set to anything, no colour on the terminal", noFile: true, parse: noColor},
+}
+
+// Settings returns the table.
+func Settings() []Setting { return slices.Clone(settings) }
+
+// Lookup returns the row of a key.
+func Lookup(key string) (Setting, bool) {
+	for _, s := range settings {
+		if s.Key == key {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// list splits the text of a variable or a default.
+func (s *Setting) list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	if !s.List {
+		return []string{text}
+	}
+	return strings.Split(text, s.separator)
+}
+
+// hint says where the setting can be put right.
+func (s *Setting) hint() string {
+	var ways []string
+	if s.Flag != "" {
+		ways = append(ways, "--"+s.Flag+" "+s.Meta)
+	}
+	if s.Env != "" {
+		ways = append(ways, s.Env+"="+s.Meta)
+	}
+	if !s.noFile {
+		ways = append(ways, s.Key+" in the configuration file")
+	}
+	return s.Help + " (" + strings.Join(ways, ", ") + ")"
+}
+
+// unknownVariables are the BERTH_ names that no setting has. BERTH_TEST_ belongs
+// to the project's tests.
+func unknownVariables(environ map[string]string) []string {
+	var out []string
+	for name := range environ {
+		known := slices.ContainsFunc(settings, func(s Setting) bool { return s.Env == name })
+		if strings.HasPrefix(name, "BERTH_") && !strings.HasPrefix(name, "BERTH_TEST_") && !known {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,212 @@
+// Command docs writes the tables of the documents that come from the code: error
+// codes, settings, what each backend enforces, and what bench measures. Each stands
+// between two markers, "<!-- begin NAME -->" and "<!-- end NAME -->".
+//
+//	go run ./internal/docs                      error codes and settings
+//	go run ./internal/docs -caps FILE           also the capabilities, from `berth info --json` lines
+//	go run ./internal/docs -bench FILE          also the measurements, from `go run ./bench -json` lines
+//
+// A test fails while a document and the code disagree.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/config"
+	"github.com/berth-dev/berth/spec"
+)
+
+func main() {
+	caps := flag.String("caps", "", "file of capabilities, one JSON object a line")
+	bench := flag.String("bench", "", "file of measurements, one JSON object a line")
+	flag.Parse()
+	if err := update("README.md", *caps, *bench); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
+		os.Exit(1)
+	}
+}
+
+func update(path, caps, bench string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	out := string(text)
+	for _, table := range []struct {
+		name string
+		make func() (string, error)
+	}{
+		{"codes", func() (string, error) { return codes(), nil }},
+		{"settings", func() (string, error) { return settings(), nil }},
+		{"caps", func() (string, error) { return fromFile(caps, capsTable) }},
+		{"bench", func() (string, error) { return fromFile(bench, benchTable) }},
+	} {
+		body, err := table.make()
+		if err != nil {
+			return err
+		}
+		if body == "" {
+			continue
+		}
+		if out, err = replace(out, table.name, body); err != nil {
+			return err
+		}
+	}
+	if out == string(text) {
+		return nil
+	}
+	return os.WriteFile(path, []byte(out), 0o644)
+}
+
+// replace puts body between the markers of name.
+func replace(text, name, body string) (string, error) {
+	begin, end := "<!-- begin "+name+" -->", "<!-- end "+name+" -->"
+	head, rest, ok := strings.Cut(text, begin)
+	if !ok {
+		return "", fmt.Errorf("no %s", begin)
+	}
+	_, tail, ok := strings.Cut(rest, end)
+	if !ok {
+		return "", fmt.Errorf("no %s", end)
+	}
+	return head + begin + "\n" + body + end + tail, nil
+}
+
+func codes() string {
+	var b strings.Builder
+	b.WriteString("| code | meaning | exit status | HTTP | retry |\n|---|---|---|---|---|\n")
+	for _, c := range spec.Codes() {
+		retry := ""
+		if c.Retryable {
+			retry = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %d | %s |\n", c.Code, c.Text, c.ExitCode, c.HTTPStatus, retry)
+	}
+	return b.String()
+}
+
+func settings() string {
+	var b strings.Builder
+	b.WriteString("| in the file | environment | flag | default | what |\n|---|---|---|---|---|\n")
+	code := func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return "`" + s + "`"
+	}
+	for _, s := range config.Settings() {
+		flagName := s.Flag
+		if flagName != "" {
+			flagName = "--" + strings.TrimPrefix(flagName, "--")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env), code(flagName), code(s.Default), strings.ReplaceAll(s.Help, "|", "\\|"))
+	}
+	return b.String()
+}
+
+// fromFile makes a table of the JSON lines of a file; "" for no file.
+func fromFile(path string, table func(io.Reader) (string, error)) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return table(f)
+}
+
+// column is one place in the capability table.
+type column struct {
+	Name string    `json:"name"`
+	Caps spec.Caps `json:"caps"`
+}
+
+func capsTable(r io.Reader) (string, error) {
+	columns, err := jsonLines[column](r)
+	if err != nil {
+		return "", err
+	}
+	yes := func(v bool) string {
+		if v {
+			return "yes"
+		}
+		return "-"
+	}
+	rows := []struct {
+		name string
+		get  func(spec.Caps) string
+	}{
+		{"isolation", func(c spec.Caps) string { return c.Isolation.String() }},
+		{"network policies", func(c spec.Caps) string { return c.Network.String() }},
+		{"writable roots", func(c spec.Caps) string { return yes(c.WritableRoots) }},
+		{"hidden paths", func(c spec.Caps) string { return yes(c.HiddenPaths) }},
+		{"guest shielded as pid 1", func(c spec.Caps) string { return yes(c.Shielded) }},
+		{"ending a tree", func(c spec.Caps) string { return string(c.KillTree) }},
+		{"found again by key", func(c spec.Caps) string { return yes(c.Keyed) }},
+		{"survives a lost connection", func(c spec.Caps) string { return yes(c.Resume) }},
+		{"image", func(c spec.Caps) string { return yes(c.Image) }},
+		{"memory, pids, cpu limits", func(c spec.Caps) string { return yes(c.LimitMemory && c.LimitPIDs && c.LimitCPU) }},
+		{"hardening knobs", func(c spec.Caps) string { return yes(c.Hardening) }},
+	}
+	var b strings.Builder
+	b.WriteString("| |")
+	for _, c := range columns {
+		b.WriteString(" " + c.Name + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, row := range rows {
+		b.WriteString("| " + row.name + " |")
+		for _, c := range columns {
+			b.WriteString(" " + row.get(c.Caps) + " |")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
+// measurement is one line of bench -json.
+type measurement struct {
+	Name, Backend, Against string
+	Ratio                  float64
+}
+
+func benchTable(r io.Reader) (string, error) {
+	lines, err := jsonLines[measurement](r)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("| what | where | against | ratio of medians |\n|---|---|---|---|\n")
+	for _, m := range lines {
+		ratio := fmt.Sprintf("%.2f", m.Ratio)
+		if m.Ratio < 0.5 {
+			ratio = fmt.Sprintf("%.3f (%.0f times faster)", m.Ratio, 1/m.Ratio)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.Name, m.Backend, m.Against, ratio)
+	}
+	return b.String(), nil
+}
+
+func jsonLines[T any](r io.Reader) ([]T, error) {
+	var out []T
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		var v T
+		if err := json.Unmarshal(sc.Bytes(), &v); err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	if len(out) == 0 && sc.Err() == nil {
+		return nil, fmt.Errorf("nothing to make a table of")
+	}
+	return out, sc.Err()
+}

@@ -1,0 +1,103 @@
+package isolate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+const (
+	probeTimeout = 10 * time.Second
+	installHint  = "install bubblewrap 0.8 or later (Debian, Ubuntu: apt-get install bubblewrap)"
+)
+
+// Find returns the path of the wrapper: bwrap, or the one on PATH if bwrap is "". A
+// missing one is CodeUnsupported with a Hint.
+func Find(bwrap string) (string, error) {
+	if runtime.GOOS != "linux" {
+		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard needs linux"), Hint: "use a container, or isolation none"}
+	}
+	if bwrap == "" {
+		bwrap = "bwrap"
+	}
+	path, err := exec.LookPath(bwrap)
+	if err != nil {
+		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("bubblewrap (bwrap) is not installed"), Hint: installHint}
+	}
+	return path, nil
+}
+
+// Probe runs the wrapper once, with the wall that Guard builds, and returns nil if that
+// works. Otherwise it returns CodeUnsupported, with the cause and, as the Hint, its
+// cure. Nothing is cached.
+func Probe(ctx context.Context, bwrap string) error {
+	path, err := Find(bwrap)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	args := append(namespaces(spec.NetworkNone), base()...)
+	// The wrapper is the one program that is there for certain.
+	cmd := exec.CommandContext(ctx, path, append(args, "--chdir", "/", "--", path, "--version")...)
+	cmd.Dir = "/"
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		return explain(strings.TrimSpace(errs.String()), err, os.DirFS("/"), os.Geteuid())
+	}
+	if !strings.HasPrefix(out.String(), "bubblewrap ") {
+		return &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("%s is not bubblewrap", path), Hint: installHint}
+	}
+	return nil
+}
+
+// explain finds why the wrapper failed: in what it said, then in what the system says.
+func explain(said string, failure error, system fs.FS, euid int) error {
+	cause, hint := diagnose(said, system, euid)
+	text := said
+	if text == "" {
+		text = failure.Error()
+	}
+	if cause != "" {
+		text = cause + ": " + text
+	}
+	return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard cannot be built: " + text), Hint: hint}
+}
+
+func diagnose(said string, system fs.FS, euid int) (cause, hint string) {
+	setting := func(name string) string {
+		data, _ := fs.ReadFile(system, "proc/sys/"+name)
+		return strings.TrimSpace(string(data))
+	}
+	exists := func(name string) bool {
+		_, err := fs.Stat(system, name)
+		return err == nil
+	}
+	switch {
+	case strings.Contains(said, "Unknown option"):
+		return "bubblewrap is too old", installHint
+	case setting("user/max_user_namespaces") == "0":
+		return "user namespaces are forbidden (user.max_user_namespaces is 0)", "sysctl -w user.max_user_namespaces=15000"
+	case euid != 0 && setting("kernel/unprivileged_userns_clone") == "0":
+		return "user namespaces are forbidden to users (kernel.unprivileged_userns_clone is 0)", "sysctl -w kernel.unprivileged_userns_clone=1"
+	case euid != 0 && setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return "AppArmor forbids user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)", "give bwrap an AppArmor profile that allows userns, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	case exists(".dockerenv") || exists("run/.containerenv"):
+		return "this is a container that forbids nested sandboxes", "the container is a wall itself: use isolation none in it, or start it with --security-opt seccomp=unconfined"
+	}
+	return "", "run bwrap by hand to see more: bwrap --unshare-user --ro-bind / / --proc /proc true"
+}

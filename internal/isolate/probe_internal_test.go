@@ -1,0 +1,85 @@
+package isolate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// TestProbeHere defends that the probe really runs the wrapper.
+func TestProbeHere(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("bubblewrap is not installed")
+	}
+	if err := Probe(context.Background(), ""); err != nil {
+		t.Error(err)
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := Probe(canceled, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled probe returned %v", err)
+	}
+}
+
+// TestProbeRefuses defends that a wrapper that is missing, is something else, or fails
+// is unsupported with advice, never taken for a wall.
+func TestProbeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	script := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tests := []struct{ name, bwrap, want string }{
+		{"missing", filepath.Join(dir, "none"), "not installed"},
+		{"something else", script("other", "exit 0"), "is not bubblewrap"},
+		{"too old", script("old", "echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"), "too old"},
+		{"fails silently", script("silent", "exit 3"), "exit status 3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := Probe(context.Background(), tt.bwrap)
+			if spec.CodeOf(err) != spec.CodeUnsupported || !strings.Contains(err.Error(), tt.want) || spec.HintOf(err) == "" {
+				t.Errorf("got %v (hint %q), want unsupported, %q and a hint", err, spec.HintOf(err), tt.want)
+			}
+		})
+	}
+}
+
+// TestDiagnose defends that each known cause is named with its cure.
+func TestDiagnose(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	tests := []struct {
+		name   string
+		said   string
+		system fstest.MapFS
+		euid   int
+		cause  string
+		hint   string
+	}{
+		{"none allowed", "No space left on device", fstest.MapFS{"proc/sys/user/max_user_namespaces": file("0\n")}, 0, "max_user_namespaces is 0", "sysctl -w user.max_user_namespaces"},
+		{"not for users", "No permissions to create new namespace", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 1000, "unprivileged_userns_clone is 0", "sysctl"},
+		{"not for users, but root", "Operation not permitted", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 0, "", "by hand"},
+		{"apparmor", "setting up uid map: Permission denied", fstest.MapFS{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": file("1\n")}, 1000, "AppArmor", "AppArmor profile"},
+		{"docker", "Operation not permitted", fstest.MapFS{".dockerenv": file("")}, 0, "container", "isolation none"},
+		{"podman", "Operation not permitted", fstest.MapFS{"run/.containerenv": file("")}, 0, "container", "isolation none"},
+		{"unknown", "strange", fstest.MapFS{}, 0, "", "by hand"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cause, hint := diagnose(tt.said, tt.system, tt.euid)
+			if !strings.Contains(cause, tt.cause) || (tt.cause == "" && cause != "") || !strings.Contains(hint, tt.hint) {
+				t.Errorf("got cause %q, hint %q", cause, hint)
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+// Package place keeps places on one machine: a state directory in which each
+// place has a directory of its own, and a guest that outlives the program that
+// started it.
+//
+//	<Dir>/locks/<id>       held (flock) while a place is made, started, stopped or removed
+//	<Dir>/<id>/record.json what the place is and which process is its guest
+//	<Dir>/<id>/sock        the guest's listener: made here, inherited by the guest
+//	<Dir>/<id>/guest.log   what the guest said on its stderr since its last start
+//	<Dir>/<id>/workspace/  the workdir of a place whose spec names none
+//
+// # Identity
+//
+// The id follows from owner and key alone, so that every process finds the same
+// directory. A record names its guest by pid, start time and boot id: a pid alone
+// is never believed, and never signalled.
+//
+// # Crashes
+//
+// The record is written before the guest is started (pid 0), and again when its pid
+// is known; both writes are atomic. A record whose guest is gone is a stopped place,
+// or, without a key, a leftover that the next Owned or Provision removes. A guest
+// that was started and never recorded is found by its socket and its id.
+//
+// # Concurrency
+//
+// A Root is safe for concurrent use, within a process and between processes. The
+// common case, adopting a guest that runs, takes no lock.
+//
+// # Platform
+//
+// Places exist on Linux. Elsewhere the types are there, for the client of a far
+// side, and every method returns CodeUnsupported.
+package place

@@ -1,0 +1,229 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// proc is one process: a pid and the tick at which it started, so that a recycled
+// pid is another process.
+type proc struct {
+	pid   int
+	ticks uint64
+}
+
+// stat is what is read of /proc/<pid>/stat.
+type stat struct {
+	state byte
+	ppid  int
+	ticks uint64
+}
+
+func readStat(pid int) (stat, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	// The name in parentheses may hold anything; the last one ends it.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	const state, ppid, startTime = 0, 1, 19 // proc(5), counted from the third field
+	if len(fields) <= startTime {
+		return stat{}, false
+	}
+	parent, err1 := strconv.Atoi(fields[ppid])
+	ticks, err2 := strconv.ParseUint(fields[startTime], 10, 64)
+	return stat{fields[state][0], parent, ticks}, err1 == nil && err2 == nil
+}
+
+// identify names the process that has pid now.
+func identify(pid int) (proc, bool) {
+	st, ok := readStat(pid)
+	return proc{pid, st.ticks}, ok
+}
+
+// exists reports whether p is in the process table, as a zombie perhaps.
+func (p proc) exists() bool {
+	st, ok := readStat(p.pid)
+	return ok && st.ticks == p.ticks
+}
+
+// alive reports whether p runs.
+func (p proc) alive() bool {
+	st, ok := readStat(p.pid)
+	return ok && st.ticks == p.ticks && st.state != 'Z' && st.state != 'X'
+}
+
+// handle is a hold on one process that no recycled pid can take over.
+type handle struct {
+	proc
+	file *os.File
+}
+
+// open returns a handle, or nil if p is gone.
+func (p proc) open() (*handle, error) {
+	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &spec.Error{Code: spec.CodeInternal, Err: os.NewSyscallError("pidfd_open", err)}
+	}
+	h := &handle{p, os.NewFile(uintptr(fd), "pidfd")}
+	// The descriptor holds whatever had the pid when it was opened: if that is p
+	// now, it was then.
+	if !p.alive() {
+		h.file.Close()
+		return nil, nil
+	}
+	return h, nil
+}
+
+// kill sends KILL. A process that has ended is no error.
+func (h *handle) kill() error {
+	raw, err := h.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var kerr error
+	if err := raw.Control(func(fd uintptr) { kerr = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }); err != nil {
+		return err
+	}
+	if kerr != nil && !errors.Is(kerr, unix.ESRCH) {
+		return os.NewSyscallError("pidfd_send_signal", kerr)
+	}
+	return nil
+}
+
+// wait returns true when the process has ended, false when ctx ends first.
+func (h *handle) wait(ctx context.Context) (bool, error) {
+	raw, err := h.file.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = h.file.SetReadDeadline(time.Unix(1, 0)) })
+	defer func() {
+		stop()
+		_ = h.file.SetReadDeadline(time.Time{})
+	}()
+	err = raw.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return n > 0 || (err != nil && !errors.Is(err, unix.EINTR))
+	})
+	switch {
+	case err == nil:
+		h.waitReaped()
+		return true, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, nil
+	}
+	return false, err
+}
+
+// waitReaped gives the parent of an ended process, which waits for it, a moment to
+// take it off the process table.
+func (h *handle) waitReaped() {
+	for wait := 100 * time.Microsecond; wait < 200*time.Millisecond && h.exists(); wait *= 2 {
+		time.Sleep(wait)
+	}
+}
+
+func (h *handle) close() { h.file.Close() }
+
+// bootID names this boot of the machine: start ticks count from it.
+func bootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", hostError(err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// processes lists all pids.
+func processes() []int {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// descendants lists what p has started, directly or not, and is still related to it.
+func descendants(p proc) []proc {
+	type node struct {
+		proc
+		ppid int
+	}
+	var all []node
+	for _, pid := range processes() {
+		if st, ok := readStat(pid); ok {
+			all = append(all, node{proc{pid, st.ticks}, st.ppid})
+		}
+	}
+	var out []proc
+	for queue := []int{p.pid}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range all {
+			if n.ppid == queue[0] && n.pid != p.pid {
+				out = append(out, n.proc)
+				queue = append(queue, n.pid)
+			}
+		}
+	}
+	return out
+}
+
+// servants lists the processes of ours that serve the place id, or wrap the one that
+// does, by their arguments: the way to a guest whose starter died before it could
+// write down its pid. Only a program of our own user can claim to be one, and all
+// that it gains is to be ended.
+func servants(id string) []proc {
+	var out []proc
+	mark := []byte("\x00serve\x00--id\x00" + id + "\x00")
+	for _, pid := range processes() {
+		dir := "/proc/" + strconv.Itoa(pid)
+		p, ok := identify(pid)
+		if !ok || pid == os.Getpid() {
+			continue
+		}
+		if args, err := os.ReadFile(dir + "/cmdline"); err != nil || !bytes.Contains(args, mark) {
+			continue
+		}
+		if uid, ok := realUID(dir); ok && uid == os.Getuid() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// realUID reads it where the owner of the directory does not tell: a process that may
+// not be dumped belongs to root there.
+func realUID(dir string) (int, bool) {
+	data, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return 0, false
+	}
+	_, line, _ := strings.Cut(string(data), "\nUid:")
+	line, _, _ = strings.Cut(line, "\n")
+	fields := strings.Fields(line)
+	if len(fields) == 0 {
+		return 0, false
+	}
+	uid, err := strconv.Atoi(fields[0])
+	return uid, err == nil
+}

@@ -1,0 +1,212 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+const (
+	// helloTimeout bounds the answer of a guest that is asked to end.
+	helloTimeout = 3 * time.Second
+	// endSlack is what a guest gets beyond the grace to end itself.
+	endSlack = 3 * time.Second
+	// killTimeout bounds the wait after KILL.
+	killTimeout = 10 * time.Second
+)
+
+// Reap ends the guest of the place under key and removes all that was made for it,
+// half-made places and damaged records included. It returns when it is gone. Nothing
+// to remove is success. A place whose spec names a workdir leaves that alone.
+func (r *Root) Reap(ctx context.Context, key spec.Key, o EndOptions) error {
+	return r.end(ctx, key, o, r.remove)
+}
+
+// Stop ends the guest of the place under key and keeps its directory, so that Provision
+// starts it again. A place that does not run is left as it is.
+func (r *Root) Stop(ctx context.Context, key spec.Key, o EndOptions) error {
+	return r.end(ctx, key, o, nil)
+}
+
+func (r *Root) end(ctx context.Context, key spec.Key, o EndOptions, remove func(id string) error) error {
+	id := ID(r.Owner, key)
+	if !dirExists(r.dirOf(id)) {
+		return ctx.Err()
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	l, err := r.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !dirExists(r.dirOf(id)) {
+		l.unlockAndForget()
+		return nil
+	}
+	err = o.check(ctx)
+	var rec *Record
+	if err == nil {
+		// A damaged record hides nothing: the id alone leads to the guest.
+		rec, _ = r.load(id)
+		err = r.endLocked(ctx, id, rec, o)
+	}
+	if err == nil && remove != nil {
+		if err = remove(id); err == nil {
+			l.unlockAndForget()
+			return nil
+		}
+	}
+	l.unlock()
+	return err
+}
+
+// endLocked ends every process of a place: by asking, then by force. rec may be nil.
+// The caller holds the lock.
+func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptions) error {
+	if rec != nil && rec.Owner != r.Owner {
+		return &spec.Error{Code: spec.CodeExists, ID: id, Err: errors.New("the sandbox belongs to another owner")}
+	}
+	if rec != nil && o.Epoch < rec.Epoch {
+		return &spec.Error{Code: spec.CodeStaleOwner, ID: id, Err: fmt.Errorf("epoch %d, the place has seen %d", o.Epoch, rec.Epoch)}
+	}
+	handles, err := r.open(id, rec)
+	defer func() {
+		for _, h := range handles {
+			h.close()
+		}
+	}()
+	if err != nil || len(handles) == 0 {
+		return err
+	}
+	grace := o.Grace
+	if grace == 0 {
+		grace = spec.DefaultGrace
+	}
+	asked, cancel := context.WithTimeout(ctx, max(grace, 0)+endSlack)
+	defer cancel()
+	if err := r.ask(asked, id, max(grace, 0), o.Epoch); spec.CodeOf(err) == spec.CodeStaleOwner {
+		return err
+	} else if err == nil && waitAll(asked, handles) {
+		return nil
+	}
+	if err := o.check(ctx); err != nil {
+		return err
+	}
+	return force(handles)
+}
+
+// open gives handles on the guest of a place and its wrapper, without those that are
+// gone.
+func (r *Root) open(id string, rec *Record) ([]*handle, error) {
+	var procs []proc
+	switch boot, err := bootID(); {
+	case err != nil:
+		return nil, err
+	case rec == nil || rec.PID == 0:
+		procs = servants(id)
+	case rec.BootID == boot:
+		procs = []proc{{rec.PID, rec.StartTicks}}
+		if rec.WrapperPID != 0 {
+			procs = append(procs, proc{rec.WrapperPID, rec.WrapperTicks})
+		}
+	}
+	var handles []*handle
+	for _, p := range procs {
+		h, err := p.open()
+		if err != nil {
+			return handles, err
+		}
+		if h != nil {
+			handles = append(handles, h)
+		}
+	}
+	return handles, nil
+}
+
+// ask tells the guest to end the place. nil means that it was told.
+func (r *Root) ask(ctx context.Context, id string, grace time.Duration, epoch uint64) error {
+	dir, err := openDir(r.dirOf(id))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	conn, err := connect(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	mux, err := greet(ctx, conn, id, epoch)
+	if err != nil {
+		return err
+	}
+	defer mux.Close()
+	st, err := mux.Open(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{GraceMS: grace.Milliseconds()}})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	defer st.Bind(ctx)()
+	if _, err := wire.ReadReply(st); spec.CodeOf(err) == spec.CodeStaleOwner {
+		return err
+	}
+	return nil // an answer that did not come may have been cut off by the end itself
+}
+
+func greet(ctx context.Context, conn net.Conn, id string, epoch uint64) (*wire.Mux, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	profile := wire.Local()
+	hello := wire.HostHello{ID: id, Epoch: epoch, Client: "reaper", Profile: profile}
+	if _, err := wire.SendHello(ctx, conn, hello); err != nil {
+		return nil, err
+	}
+	return wire.HostMux(io.ReadWriteCloser(conn), profile)
+}
+
+// waitAll waits for the processes until ctx ends.
+func waitAll(ctx context.Context, handles []*handle) bool {
+	for _, h := range handles {
+		if gone, err := h.wait(ctx); err != nil || !gone {
+			return false
+		}
+	}
+	return true
+}
+
+// force kills the processes and all that descend from them - where the guest is the
+// init of a namespace the kernel does the latter - and waits until they are gone. The
+// caller's ctx does not bound it: half a kill helps nobody.
+func force(handles []*handle) error {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	var errs []error
+	victims := handles
+	for _, h := range handles {
+		for _, p := range descendants(h.proc) {
+			d, err := p.open()
+			if err != nil {
+				errs = append(errs, err)
+			} else if d != nil {
+				defer d.close()
+				victims = append(victims, d)
+			}
+		}
+	}
+	for _, h := range victims {
+		errs = append(errs, h.kill())
+	}
+	if !waitAll(ctx, victims) {
+		errs = append(errs, fmt.Errorf("process %d does not end", handles[0].pid))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
+	}
+	return nil
+}

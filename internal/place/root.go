@@ -1,0 +1,92 @@
+package place
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// Root is a state directory as one owner uses it. The zero value is not usable.
+type Root struct {
+	// Dir is made with mode 0700 when it is first needed. It may be longer than
+	// a socket's name can be.
+	Dir string
+	// Owner is the label that this Root puts on its places; it sees no others.
+	Owner string
+	// BaseEnv is the environment of guests, beside the spec's: "NAME=value".
+	BaseEnv []string
+	// Guest says how a guest is run.
+	Guest Starter
+}
+
+// Starter plans the process of a guest. It starts nothing. Its error ends Provision
+// with nothing made.
+type Starter func(ctx context.Context, l Launch) (Plan, error)
+
+// Launch is what a Starter is told.
+type Launch struct {
+	Record Record
+	Spec   *spec.Spec
+	// Args are the guest's arguments, "serve" first. They name the listener as
+	// descriptor ListenFD.
+	Args []string
+	// Dir is the place's directory on this machine.
+	Dir string
+}
+
+// The descriptors that a planned process inherits beside its standard streams.
+const (
+	// ListenFD is the guest's listening socket.
+	ListenFD = 3
+	// InfoFD exists for a wrapped guest only; see Plan.
+	InfoFD = 4
+)
+
+// Plan is a process to be started.
+type Plan struct {
+	Path string
+	Args []string // without the program's own name
+	// Wrapped says that the process is a wrapper round the guest, which writes
+	// a JSON object with the guest's pid as "child-pid" to InfoFD, closes it,
+	// does not pass it on, and ends when the guest does.
+	Wrapped bool
+}
+
+// ProvisionOptions modify Provision.
+type ProvisionOptions struct {
+	// Replace removes a place whose spec differs and makes a new one.
+	Replace bool
+	// OrphanAfter and Resume are passed to the guest; 0: its defaults.
+	OrphanAfter, Resume time.Duration
+	// Notice is what a person should know about the place.
+	Notice string
+	Guard
+}
+
+// EndOptions modify Reap and Stop.
+type EndOptions struct {
+	// Grace is the time that commands get between TERM and KILL. 0:
+	// spec.DefaultGrace.
+	Grace time.Duration
+	Guard
+}
+
+// Guard is the caller's right to act.
+type Guard struct {
+	// Epoch is refused with CodeStaleOwner by a place that has seen a higher one.
+	Epoch uint64
+	// Check, if set, is asked before anything is started, ended or removed; its
+	// error stops the call.
+	Check func(ctx context.Context) error
+}
+
+func (g Guard) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if g.Check == nil {
+		return nil
+	}
+	return g.Check(ctx)
+}

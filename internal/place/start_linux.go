@@ -1,0 +1,317 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+const (
+	// infoTimeout bounds the wait for a wrapper to say which process it made.
+	infoTimeout  = 10 * time.Second
+	maxInfoBytes = 4 << 10
+	backlog      = 128
+	// maxTailBytes is how much of a guest's log is quoted.
+	maxTailBytes = 1 << 10
+	// deathTimeout is how long a guest that closed its connection without a
+	// word is given to end, so that its log can be quoted.
+	deathTimeout = 2 * time.Second
+)
+
+// start runs the guest of rec, whose directory exists and whose lock is held, and
+// connects to it. The record is written before and after.
+func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o ProvisionOptions) (net.Conn, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	rec.PID, rec.StartTicks, rec.WrapperPID, rec.WrapperTicks = 0, 0, 0, 0
+	rec.BootID, rec.Epoch, rec.Notice = boot, o.Epoch, o.Notice
+	dir := r.dirOf(rec.ID)
+	if err := r.save(rec); err != nil {
+		return nil, err
+	}
+	if err := makeWorkdir(rec); err != nil {
+		return nil, err
+	}
+	plan, err := r.Guest(ctx, Launch{Record: *rec, Spec: s, Args: serveArgs(rec, o), Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	listener, conn, err := listen(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close()
+	child, err := r.spawn(plan, dir, s.Env, listener)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	rec.PID, rec.StartTicks = child.guest.pid, child.guest.ticks
+	rec.WrapperPID, rec.WrapperTicks = child.wrapper.pid, child.wrapper.ticks
+	if err := r.save(rec); err != nil {
+		conn.Close()
+		child.kill()
+		return nil, err
+	}
+	return &firstConn{Conn: conn, child: child}, nil
+}
+
+// makeWorkdir makes the workdir if it is missing: a person's with the usual mode, our
+// own closed to others.
+func makeWorkdir(rec *Record) error {
+	mode := fs.FileMode(0o755)
+	if rec.OwnWorkdir {
+		mode = 0o700
+	}
+	err := os.MkdirAll(rec.Workdir, mode)
+	if err == nil {
+		return nil
+	}
+	code := spec.CodeInvalidPath
+	if errors.Is(err, fs.ErrPermission) {
+		code = spec.CodePermission
+	}
+	return &spec.Error{Code: code, Path: rec.Workdir, Err: fmt.Errorf("the workdir cannot be made: %w", err)}
+}
+
+// serveArgs are the guest's arguments. "serve --id <id>" comes first: servants looks
+// for it.
+func serveArgs(rec *Record, o ProvisionOptions) []string {
+	peer := "outside" // behind a wall, only what is beyond it may connect
+	if rec.Isolation == spec.IsolationNone {
+		peer = "user"
+	}
+	args := []string{"serve", "--id", rec.ID, "--workdir", rec.Workdir, "--listen-fd", strconv.Itoa(ListenFD), "--peer", peer}
+	if rec.Ephemeral {
+		args = append(args, "--ephemeral")
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"--orphan-after", o.OrphanAfter}, {"--resume", o.Resume}, {"--idle", rec.IdleTimeout}, {"--ttl", rec.TTL}} {
+		if d.value > 0 {
+			args = append(args, d.flag, d.value.String())
+		}
+	}
+	if rec.Notice != "" {
+		args = append(args, "--notice", rec.Notice)
+	}
+	return args
+}
+
+// listen makes the guest's socket and connects to it: the connection waits in the
+// backlog until the guest takes it, and breaks if the guest dies before.
+func listen(ctx context.Context, path string) (*os.File, net.Conn, error) {
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, nil, hostError(err)
+	}
+	defer dir.Close()
+	if err := unix.Unlinkat(int(dir.Fd()), sockName, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, nil, hostError(os.NewSyscallError("unlinkat", err))
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, hostError(os.NewSyscallError("socket", err))
+	}
+	listener := os.NewFile(uintptr(fd), sockName)
+	err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: sockPath(dir)}))
+	if err == nil {
+		err = os.NewSyscallError("fchmodat", unix.Fchmodat(int(dir.Fd()), sockName, 0o600, 0))
+	}
+	if err == nil {
+		err = os.NewSyscallError("listen", unix.Listen(fd, backlog))
+	}
+	if err != nil {
+		listener.Close()
+		return nil, nil, hostError(err)
+	}
+	conn, err := connect(ctx, dir)
+	if err != nil {
+		listener.Close()
+		return nil, nil, hostError(err)
+	}
+	return listener, conn, nil
+}
+
+func connect(ctx context.Context, dir *os.File) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", sockPath(dir))
+}
+
+// child is a guest that this process has started.
+type child struct {
+	guest   proc
+	wrapper proc // pid 0 without one
+	log     string
+	ended   chan struct{} // closed when the started process has been waited for
+	err     error         // of the wait; to be read after ended
+}
+
+// spawn starts the planned process: in a session of its own, with no descriptor but
+// the listener, and with nobody's death tied to it - a parent-death signal follows the
+// thread that forked, and Go ends threads.
+func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.File) (*child, error) {
+	logPath := filepath.Join(dir, logName)
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, hostError(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(plan.Path, plan.Args...)
+	cmd.Dir = "/"
+	cmd.Env = environ(r.BaseEnv, env)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{ListenFD - 3: listener}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var info *os.File
+	if plan.Wrapped {
+		in, out, err := os.Pipe()
+		if err != nil {
+			return nil, hostError(err)
+		}
+		defer in.Close()
+		defer out.Close()
+		info = in
+		cmd.ExtraFiles = append(cmd.ExtraFiles, out) // InfoFD
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started: %w", err)}
+	}
+	if plan.Wrapped {
+		cmd.ExtraFiles[InfoFD-3].Close()
+	}
+	started, _ := identify(cmd.Process.Pid) // not waited for yet, so it is there
+	c := &child{guest: started, log: logPath, ended: make(chan struct{})}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.ended)
+	}()
+	if plan.Wrapped {
+		guest, err := readInfo(info)
+		if err != nil {
+			return nil, c.explain(err)
+		}
+		c.guest, c.wrapper = guest, started
+	}
+	return c, nil
+}
+
+// readInfo reads what a wrapper says of the process that it made.
+func readInfo(info *os.File) (proc, error) {
+	_ = info.SetReadDeadline(time.Now().Add(infoTimeout))
+	data, err := io.ReadAll(io.LimitReader(info, maxInfoBytes))
+	if err != nil {
+		return proc{}, fmt.Errorf("the wrapper says nothing: %w", err)
+	}
+	var said struct {
+		PID int `json:"child-pid"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil || said.PID <= 1 {
+		return proc{}, errors.New("the wrapper does not say which process it made")
+	}
+	p, ok := identify(said.PID)
+	if !ok {
+		return proc{}, errors.New("the wrapped process is gone")
+	}
+	return p, nil
+}
+
+// explain turns an error of a guest that has just been started into one that says how
+// it ended and what it said last. A guest that has not ended by then is killed.
+func (c *child) explain(cause error) error {
+	select {
+	case <-c.ended:
+	case <-time.After(deathTimeout):
+		c.kill()
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest does not answer: %w%s", cause, c.tail())}
+	}
+	how := "exit status 0"
+	if c.err != nil {
+		how = c.err.Error()
+	}
+	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest ended at its start (%s)%s: %w", how, c.tail(), cause)}
+}
+
+// kill ends the started process and everything below it.
+func (c *child) kill() {
+	for _, p := range append(descendants(c.guest), c.wrapper, c.guest) {
+		if h, err := p.open(); err == nil && h != nil {
+			_ = h.kill()
+			h.close()
+		}
+	}
+}
+
+// tail quotes the end of the guest's log.
+func (c *child) tail() string {
+	f, err := os.Open(c.log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > maxTailBytes {
+		_, _ = f.Seek(-maxTailBytes, io.SeekEnd)
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, maxTailBytes))
+	if data = bytes.TrimSpace(data); len(data) == 0 {
+		return ""
+	}
+	return ": " + strings.ToValidUTF8(string(data), "?")
+}
+
+// firstConn is the connection of the process that started the guest: until the guest
+// has said something, the connection's end is explained by the guest's.
+type firstConn struct {
+	net.Conn
+	child *child
+	heard atomic.Bool
+}
+
+// Read implements io.Reader.
+func (c *firstConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.heard.Store(true)
+	}
+	if err != nil && n == 0 && !c.heard.Load() && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		err = c.child.explain(err)
+	}
+	return n, err
+}
+
+// environ joins the base environment with a spec's, which wins.
+func environ(base []string, env map[string]string) []string {
+	out := make([]string, 0, len(base)+len(env))
+	for _, entry := range base {
+		name, _, _ := strings.Cut(entry, "=")
+		if _, ok := env[name]; !ok {
+			out = append(out, entry)
+		}
+	}
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,64 @@
+package berth
+
+import (
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
+)
+
+// The everyday names of packages spec and driver.
+type (
+	Spec      = spec.Spec
+	Key       = spec.Key
+	Limits    = spec.Limits
+	Hardening = spec.Hardening
+	Isolation = spec.Isolation
+	Network   = spec.Network
+	Command   = spec.Command
+	Signal    = spec.Signal
+	Exit      = spec.Exit
+	Caps      = spec.Caps
+	Status    = spec.Status
+	Owned     = spec.Owned
+	Progress  = spec.Progress
+	Error     = spec.Error
+	Code      = spec.Code
+
+	Stdio            = driver.Stdio
+	Authority        = driver.Authority
+	ProvisionOptions = driver.ProvisionOptions
+	AttachOptions    = driver.AttachOptions
+	ReapOptions      = driver.ReapOptions
+)
+
+// The isolation levels and network policies; see package spec.
+const (
+	IsolationNone     = spec.IsolationNone
+	IsolationGuard    = spec.IsolationGuard
+	IsolationJail     = spec.IsolationJail
+	IsolationStandard = spec.IsolationStandard
+	IsolationStrict   = spec.IsolationStrict
+
+	NetworkNone    = spec.NetworkNone
+	NetworkLimited = spec.NetworkLimited
+	NetworkOpen    = spec.NetworkOpen
+)
+
+// The sentinels that callers compare with; package spec has one for each code.
+var (
+	ErrInvalid        = spec.ErrInvalid
+	ErrInvalidPath    = spec.ErrInvalidPath
+	ErrNotFound       = spec.ErrNotFound
+	ErrFileNotFound   = spec.ErrFileNotFound
+	ErrExists         = spec.ErrExists
+	ErrTooLarge       = spec.ErrTooLarge
+	ErrPermission     = spec.ErrPermission
+	ErrUnsupported    = spec.ErrUnsupported
+	ErrSpecMismatch   = spec.ErrSpecMismatch
+	ErrStaleOwner     = spec.ErrStaleOwner
+	ErrUnavailable    = spec.ErrUnavailable
+	ErrUnknownOutcome = spec.ErrUnknownOutcome
+	ErrStartFailed    = spec.ErrStartFailed
+)
+
+// Shell returns the argv that runs script with /bin/sh, not as a login shell.
+func Shell(script string) []string { return spec.Shell(script) }

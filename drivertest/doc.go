@@ -8,7 +8,8 @@
 //	}
 //
 // A case is skipped only if the place declares, in its Caps, that it lacks what the
-// case needs; the reason is reported. Nothing else excuses a failure.
+// case needs, or if a file that the case is about (a device, a mount point) does not
+// exist there; the reason is reported. Nothing else excuses a failure.
 //
 // # What a backend must offer the suite
 //

@@ -105,10 +105,16 @@ func execNotExecutable(ctx context.Context, t T, e *Env) {
 
 func execNonsense(ctx context.Context, t T, e *Env) {
 	for name, try := range map[string]func() error{
-		"no arguments":        func() error { _, err := e.Sandbox.Exec(ctx, nil, berth.ExecOptions{}); return err },
-		"an empty program":    func() error { _, err := e.Sandbox.Exec(ctx, []string{""}, berth.ExecOptions{}); return err },
-		"a NUL byte":          func() error { _, err := e.Sandbox.Exec(ctx, []string{"echo", "a\x00b"}, berth.ExecOptions{}); return err },
-		"a negative timeout":  func() error { _, err := e.Sandbox.Exec(ctx, []string{"true"}, berth.ExecOptions{Timeout: -1}); return err },
+		"no arguments":     func() error { _, err := e.Sandbox.Exec(ctx, nil, berth.ExecOptions{}); return err },
+		"an empty program": func() error { _, err := e.Sandbox.Exec(ctx, []string{""}, berth.ExecOptions{}); return err },
+		"a NUL byte": func() error {
+			_, err := e.Sandbox.Exec(ctx, []string{"echo", "a\x00b"}, berth.ExecOptions{})
+			return err
+		},
+		"a negative timeout": func() error {
+			_, err := e.Sandbox.Exec(ctx, []string{"true"}, berth.ExecOptions{Timeout: -1})
+			return err
+		},
 		"an env name with =":  func() error { _, err := e.execEnv(ctx, "A=B", "c"); return err },
 		"an empty env name":   func() error { _, err := e.execEnv(ctx, "", "c"); return err },
 		"an env name like 1A": func() error { _, err := e.execEnv(ctx, "1A", "c"); return err },

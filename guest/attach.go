@@ -106,13 +106,42 @@ func (p *process) supervise(req *wire.Request) {
 	switch {
 	case p.life.Err() != nil:
 		err = &spec.Error{Code: spec.CodeUnknownOutcome, Err: errors.New("the session was closed while the command ran")}
-	case errors.Is(err, errLost) && p.timeout > 0 && time.Since(p.sent) >= p.timeout:
+	case spec.CodeOf(err) == spec.CodeUnknownOutcome && p.timeout > 0 && time.Since(p.sent) >= p.timeout:
 		p.settle(p.timedOut(), nil)
 	}
 	p.settle(spec.Exit{}, err) // of no effect after an exit was received
-	p.relink(l, nil)
+	p.leave(l)
+}
+
+// leave lets go of the last link, if there is one, and of all that waits for it.
+func (p *process) leave(l *link) {
+	if l != nil {
+		p.abandon(l)
+		p.relink(l, nil)
+	}
 	close(p.left)
+	p.unwatch()
 	p.drop()
+}
+
+// abandonTimeout bounds the last word about a command that is abandoned.
+const abandonTimeout = time.Second
+
+// abandon asks the guest to end a command that the host no longer listens to. One
+// with a key is ended only if its caller's ctx has: it may be another caller's too.
+// A session that closes says goodbye for all of its commands instead.
+func (p *process) abandon(l *link) {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
+	if p.s.alive.Err() != nil || l.c.gone() || (p.key != "" && p.ctx.Err() == nil) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.s.alive, abandonTimeout)
+	defer cancel()
+	_ = p.s.dispatch(ctx, l.c, func(*conn) error { return l.send(ctx, wire.Control{Cancel: true}) })
 }
 
 // begin sends the request on the current connection.
@@ -148,7 +177,7 @@ func (p *process) launch(l *link) {
 	p.link = l
 	p.mu.Unlock()
 	close(p.linked)
-	context.AfterFunc(p.life, func() {
+	stop := context.AfterFunc(p.life, func() {
 		p.mu.Lock()
 		l := p.link
 		p.mu.Unlock()
@@ -156,6 +185,7 @@ func (p *process) launch(l *link) {
 			l.abort()
 		}
 	})
+	p.unwatch = func() { stop() }
 	for _, o := range p.outputs {
 		go p.pump(o, l)
 	}
@@ -209,7 +239,7 @@ func (p *process) listen(l *link) error {
 		}
 		switch {
 		case ev.Err != nil:
-			return ev.Err.Spec()
+			return p.refusal(ev.Err.Spec())
 		case ev.Started != nil:
 			if err := p.noteStart(ev.Started); err != nil {
 				return err
@@ -220,6 +250,19 @@ func (p *process) listen(l *link) error {
 			return violation("an empty event")
 		}
 	}
+}
+
+// refusal says what the guest's error means: for a command that it had started, not
+// to know it is to have lost it.
+func (p *process) refusal(e *spec.Error) error {
+	select {
+	case <-p.started:
+		if e.Code == spec.CodeNotFound {
+			return &spec.Error{Code: spec.CodeUnknownOutcome, Err: fmt.Errorf("the guest no longer knows the command: %w", e)}
+		}
+	default:
+	}
+	return e
 }
 
 // noteStart takes the guest's word that the command runs. Only a repeated key may
@@ -271,7 +314,9 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 		if o.fd == 2 {
 			want = exit.StderrBytes
 		}
-		if got := o.received.Load(); got != want {
+		// Of a command that ran before its key was repeated the guest may have
+		// kept less than all; the exit's count tells.
+		if got := o.received.Load(); got != want && !(p.repeated() && got < want) {
 			return violation("%d bytes came of the %d that the command wrote to stream %d", got, want, o.fd)
 		}
 	}
@@ -281,6 +326,9 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 	_ = p.s.dispatch(p.life, l.c, func(*conn) error { return wire.WriteMessage(l.ctl, wire.Control{Done: true}) })
 	return nil
 }
+
+// repeated reports whether the command was started before, under the same key.
+func (p *process) repeated() bool { return p.ID() != p.id }
 
 // noteEnd records that the guest has said how the command ended: there is nothing
 // left to signal and nobody who takes input.
@@ -315,17 +363,19 @@ func (p *process) stdioError() error {
 	return nil
 }
 
-// The pauses between attempts to reach the guest again.
+// The pauses between attempts to reach the guest again, and the least time given to
+// all of them.
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
+	minResume  = 5 * time.Second
 )
 
 // resume takes the command up again on a new connection. It tries until the resume
 // window is over, since the guest then ends the command, or an attempt says that
 // there is no use. Its error has CodeUnknownOutcome.
 func (p *process) resume(req *wire.Request) (*link, error) {
-	ctx, cancel := context.WithTimeout(p.life, max(p.s.resume, firstPause))
+	ctx, cancel := context.WithTimeout(p.life, max(p.s.resume, minResume))
 	defer cancel()
 	var err error
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

@@ -20,11 +20,12 @@ type input struct {
 	// the other is sent.
 	full, free chan []byte
 
-	stopped  chan struct{} // closed when the command takes no more, or has ended
-	stopOnce sync.Once
+	stopped chan struct{} // closed when the command takes no more, or has ended
 
-	mu  sync.Mutex
-	err error // r's
+	mu      sync.Mutex
+	isEnded bool         // stopped is closed
+	st      *wire.Stream // the current one
+	err     error        // r's
 }
 
 func newInput(r io.Reader, p Profile) *input {
@@ -38,7 +39,29 @@ func newInput(r io.Reader, p Profile) *input {
 	return in
 }
 
-func (in *input) stop() { in.stopOnce.Do(func() { close(in.stopped) }) }
+// stop ends the sending, also one that is blocked.
+func (in *input) stop() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.isEnded {
+		return
+	}
+	in.isEnded = true
+	close(in.stopped)
+	if in.st != nil {
+		interrupt(in.st)
+	}
+}
+
+// use makes st the stream that stop ends.
+func (in *input) use(st *wire.Stream) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.st = st
+	if in.isEnded {
+		interrupt(st)
+	}
+}
 
 func (in *input) readError() error {
 	in.mu.Lock()
@@ -84,6 +107,11 @@ func (in *input) read() {
 // supply sends the input, over as many links as it takes.
 func (p *process) supply(l *link) {
 	for l != nil {
+		select {
+		case <-p.in.stopped:
+			return
+		default:
+		}
 		if err := p.send(l); err != nil {
 			p.settle(spec.Exit{}, err)
 			p.drop()
@@ -101,6 +129,7 @@ func (p *process) send(l *link) error {
 	if err != nil {
 		return nil
 	}
+	p.in.use(st)
 	reply, err := wire.ReadReply(st)
 	if err != nil {
 		if p.dataError(l, err) != errLost { //nolint:errorlint // the bare sentinel
@@ -112,18 +141,9 @@ func (p *process) send(l *link) error {
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
-	defer close(over)
 	go func() { // a second reply says that the command takes no more
 		if _, err := wire.ReadReply(st); err == nil {
 			p.in.stop()
-		}
-	}()
-	go func() {
-		select {
-		case <-p.in.stopped:
-			interrupt(st)
-		case <-over:
 		}
 	}()
 	if _, err := wire.WriteData(st, rest, p.in.chunk); err != nil {

@@ -38,6 +38,8 @@ type process struct {
 	// or when the guest does not confirm an end in time.
 	life context.Context
 	drop context.CancelFunc
+	// unwatch ends the watch that aborts the current link when life ends.
+	unwatch func()
 
 	outputs []*output
 	drained chan struct{} // closed when the last output has ended
@@ -110,7 +112,7 @@ func (s *Session) newProcess(ctx context.Context, c *spec.Command, stdio driver.
 		drained: make(chan struct{}), started: make(chan struct{}), over: make(chan struct{}),
 		ended: make(chan struct{}), left: make(chan struct{}), linked: make(chan struct{}),
 	}
-	p.guestID = p.id
+	p.guestID, p.unwatch = p.id, func() {}
 	p.life, p.drop = context.WithCancel(s.alive)
 	if stdio.Stdout != nil {
 		p.outputs = append(p.outputs, newOutput(1, stdio.Stdout))
@@ -327,6 +329,11 @@ func (p *process) cancelled() {
 // expired runs when the guest has not said how the command ended although its
 // deadline, its grace and some slack are over: the host decides.
 func (p *process) expired() {
+	select {
+	case <-p.ended:
+		return // in time; it is the caller's writer that is slow
+	default:
+	}
 	p.settle(p.timedOut(), nil)
 	p.seeThrough(wire.Control{Kill: true}, confirmSlack)
 }

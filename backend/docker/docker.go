@@ -111,27 +111,29 @@ func (d *docker) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 		d.sweep(ctx, p.auth)
 	}
 	session, err := d.provision(ctx, p)
-	if err == nil {
-		return session, nil
-	}
 	// The guest's volume is taken for good until a start says otherwise.
-	var g *guestError
-	if errors.As(err, &g) {
-		filled, fillErr := d.fillVolume(ctx, p)
+	if g, ok := errors.AsType[*guestError](err); ok {
+		filled, fillErr := d.fillVolume(ctx, p, g)
 		switch {
 		case fillErr != nil:
 			err = fillErr
 		case filled:
 			session, err = d.provision(ctx, p)
+		default:
+			err = g.err
 		}
 	}
-	if err != nil && p.ephemeral && p.created != "" {
-		// Nobody will ever ask for it.
+	if err == nil {
+		return session, nil
+	}
+	if p.ephemeral {
+		// Nobody will ever ask for it. The name, as a create that was cut off
+		// has told no id.
 		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		_ = d.engine.remove(bg, p.auth, p.created)
+		_ = d.engine.remove(bg, p.auth, p.name)
 	}
-	return session, err
+	return nil, err
 }
 
 // Attach implements driver.Driver.
@@ -142,7 +144,11 @@ func (d *docker) Attach(ctx context.Context, key spec.Key, o driver.AttachOption
 	}
 	switch c.State.Status {
 	case container.StateRunning:
-		return d.open(ctx, o.Authority, c, nil)
+		session, err := d.open(ctx, o.Authority, c)
+		if err != nil {
+			return nil, err
+		}
+		return session, nil
 	case container.StatePaused:
 		return nil, paused(c)
 	}
@@ -175,10 +181,10 @@ func (d *docker) Reap(ctx context.Context, key spec.Key, o driver.ReapOptions) e
 		}
 		return err
 	}
-	return errors.Join(
-		d.engine.remove(ctx, o.Authority, helperName(c.ID)),
-		d.engine.remove(ctx, o.Authority, c.ID),
-	)
+	if c.State.Status == container.StateCreated {
+		err = d.removeHelper(ctx, o.Authority, c.ID)
+	}
+	return errors.Join(err, d.engine.remove(ctx, o.Authority, c.ID))
 }
 
 // Stop implements driver.Stopper. The guest ends the commands with TERM, a grace
@@ -189,7 +195,7 @@ func (d *docker) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) e
 		return err
 	}
 	if c.State.Status == container.StateRunning {
-		if session, err := d.open(ctx, o.Authority, c, nil); err == nil {
+		if session, err := d.open(ctx, o.Authority, c); err == nil {
 			_ = session.Shutdown(ctx, spec.DefaultGrace)
 			_ = session.Close(ctx)
 		}

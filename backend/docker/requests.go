@@ -2,15 +2,16 @@ package docker
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"strings"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
@@ -104,14 +105,24 @@ func (e *engine) stop(ctx context.Context, auth driver.Authority, id string) err
 }
 
 // remove kills and removes a container with its anonymous volumes and returns when
-// it is gone. One that is gone already is no error. While somebody else's removal
-// is under way the engine answers with a conflict, and calls the container running:
-// asking again is the only way to tell.
+// it is gone. One that is gone already is no error.
 func (e *engine) remove(ctx context.Context, auth driver.Authority, id string) error {
+	return e.removeWith(ctx, auth, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+}
+
+// removeHelper removes a helper and leaves the volumes, which are a place's.
+func (e *engine) removeHelper(ctx context.Context, auth driver.Authority, id string) error {
+	return e.removeWith(ctx, auth, id, client.ContainerRemoveOptions{Force: true})
+}
+
+// removeWith asks again while somebody else's removal is under way: the engine then
+// answers with a conflict and may still call the container running, so that asking
+// is the only way to tell.
+func (e *engine) removeWith(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
 	deadline := time.Now().Add(goneLimit)
 	for {
 		err := e.do(ctx, call{auth: auth, what: "remove container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
-			_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			_, err := api.ContainerRemove(ctx, id, o)
 			return err
 		})
 		switch {
@@ -159,9 +170,9 @@ func (e *engine) stat(ctx context.Context, auth driver.Authority, id, path strin
 
 // put unpacks an archive at dir inside a container. Only ever used on containers
 // that do not run.
-func (e *engine) put(ctx context.Context, auth driver.Authority, id, dir string, archive io.Reader) error {
+func (e *engine) put(ctx context.Context, auth driver.Authority, id, dir string, archive []byte) error {
 	return e.do(ctx, call{auth: auth, what: "copy into container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
-		_, err := api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir, Content: archive})
+		_, err := api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir, Content: bytes.NewReader(archive)})
 		return err
 	})
 }

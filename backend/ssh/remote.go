@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/guest"
@@ -206,12 +207,13 @@ func (p *pool) upload(ctx context.Context, f far, bin guest.Bin, progress func(s
 	defer s.Close()
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	src := io.Reader(io.LimitReader(file, bin.Size))
-	if progress != nil {
-		src = &progressReader{r: src, total: bin.Size, report: progress}
-	}
-	_, copyErr := io.Copy(s, src) // the script may end early, and then says why
-	_ = s.CloseWrite()
+	src := &progressReader{r: io.LimitReader(file, bin.Size), total: bin.Size, report: progress}
+	defer src.stop()
+	copyErr := within(ctx, func() error { // the script may end early, and then says why
+		_, err := io.Copy(s, src)
+		_ = s.CloseWrite()
+		return err
+	})
 	stray, _ := io.ReadAll(io.LimitReader(s, maxStrayBytes))
 	code, known, err := s.status(ctx)
 	if err != nil {
@@ -249,18 +251,32 @@ func (f far) uploaded(code int, said string) error {
 	return fail(spec.CodeUnavailable, fmt.Sprintf("the upload of the guest ended with exit status %d", code), "check that the user has a POSIX login shell: ssh HOST uname")
 }
 
-// progressReader reports what passes.
+// progressReader reports what passes, until it is stopped.
 type progressReader struct {
-	r           io.Reader
-	done, total int64
-	report      func(spec.Progress)
+	r     io.Reader
+	total int64
+
+	mu     sync.Mutex
+	done   int64
+	report func(spec.Progress) // nil: nobody listens
 }
 
 func (r *progressReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.done += int64(n)
-	r.report(spec.Progress{Step: "guest: upload", Message: "uploading the guest", Done: r.done, Total: r.total})
+	if r.report != nil {
+		r.report(spec.Progress{Step: "guest: upload", Message: "uploading the guest", Done: r.done, Total: r.total})
+	}
 	return n, err
+}
+
+// stop returns when nothing is being reported, and nothing will be.
+func (r *progressReader) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report = nil
 }
 
 // clip keeps foreign text in a message short.

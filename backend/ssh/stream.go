@@ -53,12 +53,11 @@ func (p *pool) exec(ctx context.Context, command string) (*stream, error) {
 	s.stdin, _ = sess.StdinPipe() // neither fails before Start
 	stdout, _ := sess.StdoutPipe()
 
-	// Start waits for the server and takes no context.
-	stop := context.AfterFunc(ctx, func() { sess.Close() })
-	err = sess.Start(command)
-	if !stop() || err != nil {
-		sess.Close()
-		release()
+	if err := within(ctx, func() error { return sess.Start(command) }); err != nil {
+		go func() { // on a dead line Close waits, too
+			sess.Close()
+			release()
+		}()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -70,6 +69,19 @@ func (p *pool) exec(ctx context.Context, command string) (*stream, error) {
 	go s.wait()
 	go s.pump(stdout)
 	return s, nil
+}
+
+// within runs f, which may wait for a dead line and takes no context. When ctx ends
+// first, f is left behind and ends with the connection.
+func within(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // wait collects the exit status and gives the channel's place back.
@@ -192,6 +204,17 @@ func (s *stream) status(ctx context.Context) (code int, known bool, err error) {
 		return exit.ExitStatus(), true, nil
 	}
 	return 0, false, nil
+}
+
+// strayWait is how long stray output is listened to.
+const strayWait = 200 * time.Millisecond
+
+// rest returns a little of what else the stream says within a moment, and closes it.
+func (s *stream) rest() []byte {
+	stop := time.AfterFunc(strayWait, func() { s.Close() })
+	defer stop.Stop()
+	text, _ := io.ReadAll(io.LimitReader(s, maxStrayBytes))
+	return text
 }
 
 // complaint returns what the command has written to stderr, on one line, or "".

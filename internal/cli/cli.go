@@ -80,7 +80,6 @@ container, another machine over SSH. It behaves the same in all of them.`,
 			return usageError("there is no command %q", args[0])
 		},
 	}
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%w", err) })
 	root.SetHelpTemplate(helpTemplate)
 	flags := root.PersistentFlags()
@@ -110,7 +109,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	a.config = c
-	a.registry = all.New(backendOptions(c, a.note))
+	a.registry = all.New(c.Backends())
 	return nil
 }
 

@@ -58,6 +58,7 @@ type SSH struct {
 	Addr       string // host or host:port
 	User       string
 	Key        string // private key file
+	Agent      string // socket of an ssh-agent
 	KnownHosts string
 	Dir        string // where places live on that host
 }

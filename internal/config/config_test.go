@@ -96,6 +96,7 @@ user = 1000
 addr = "far:22"
 user = "u"
 key = "/k"
+agent = "/a"
 known_hosts = "/kh"
 dir = "d"
 `, nil, "BERTH_HIDE=/h2"))
@@ -104,7 +105,7 @@ dir = "d"
 		File: testFile, Backend: "docker", Owner: "me", StateDir: "/s", CacheDir: "/home/me/c", Guest: "/g",
 		Isolation: spec.IsolationStrict, Network: spec.NetworkOpen, Timeout: 90 * time.Second,
 		Writable: []string{"/w", "/home/me/w"}, Hidden: []string{"/h", "/h2"}, Image: "busybox",
-		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", KnownHosts: "/kh", Dir: "d"}, DockerHost: "tcp://engine:2375",
+		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, DockerHost: "tcp://engine:2375",
 		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000"},
 		Color:   true,
 	}

@@ -58,6 +58,7 @@ var settings = []Setting{
 	{Key: "ssh.addr", Env: "BERTH_SSH_ADDR", Meta: "HOST[:PORT]", Help: "host of the ssh backend", parse: func(c *Config, v []string) error { return text(&c.SSH.Addr, v) }},
 	{Key: "ssh.user", Env: "BERTH_SSH_USER", Meta: "NAME", Help: "user on that host (default: ours)", parse: func(c *Config, v []string) error { return text(&c.SSH.User, v) }},
 	{Key: "ssh.key", Env: "BERTH_SSH_KEY", Meta: "FILE", Help: "private key for that host", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.Key, v) }},
+	{Key: "ssh.agent", Env: "SSH_AUTH_SOCK", Meta: "SOCKET", Help: "ssh-agent whose keys are tried last", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.Agent, v) }},
 	{Key: "ssh.known_hosts", Env: "BERTH_SSH_KNOWN_HOSTS", Meta: "FILE", Help: "known_hosts file that has that host's key", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.KnownHosts, v) }},
 	{Key: "ssh.dir", Env: "BERTH_SSH_DIR", Meta: "DIR", Help: "directory on that host where sandboxes are kept", parse: func(c *Config, v []string) error { return text(&c.SSH.Dir, v) }},
 

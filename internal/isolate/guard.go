@@ -3,7 +3,6 @@ package isolate
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -319,7 +318,10 @@ func GitCommonDir(dir string) string {
 	if !ok {
 		return ""
 	}
-	gitDir := rebase(dir, target)
+	gitDir, err := filepath.EvalSymlinks(rebase(dir, target))
+	if err != nil {
+		return ""
+	}
 	common, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
 	if err != nil {
 		return ""
@@ -328,11 +330,8 @@ func GitCommonDir(dir string) string {
 	if err != nil || !sameFile(rebase(gitDir, strings.TrimSpace(string(back))), filepath.Join(dir, ".git")) {
 		return ""
 	}
-	out := rebase(gitDir, strings.TrimSpace(string(common)))
-	if !within(gitDir, filepath.Join(out, "worktrees")) {
-		return ""
-	}
-	if _, err := os.Stat(filepath.Join(out, "HEAD")); errors.Is(err, fs.ErrNotExist) {
+	out, err := filepath.EvalSymlinks(rebase(gitDir, strings.TrimSpace(string(common))))
+	if err != nil || !within(gitDir, filepath.Join(out, "worktrees")) {
 		return ""
 	}
 	return out

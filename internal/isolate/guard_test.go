@@ -218,7 +218,7 @@ func TestGuardRefuses(t *testing.T) {
 // TestGitCommonDir defends that a linked worktree's repository is found, and that a
 // work tree cannot name a directory of its choice.
 func TestGitCommonDir(t *testing.T) {
-	root := tree(t, "repo/.git/HEAD", "repo/.git/worktrees/w/", "work/", "plain/.git/HEAD", "forged/", "victim/HEAD", "evil/")
+	root := tree(t, "repo/.git/worktrees/w/", "work/", "plain/.git/HEAD", "forged/", "victim/", "evil/")
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {

@@ -130,15 +130,15 @@ func (r *Root) ids() ([]string, error) {
 	return ids, nil
 }
 
-// sweep removes what dead places without a key have left behind.
-func (r *Root) sweep(ctx context.Context) {
+// sweep removes what dead places without a key have left behind, but not from except.
+func (r *Root) sweep(ctx context.Context, except string) {
 	ids, err := r.ids()
 	if err != nil {
 		return
 	}
 	for _, id := range ids {
 		rec, err := r.load(id)
-		if err != nil {
+		if err != nil || id == except {
 			continue
 		}
 		if rec == nil || (rec.Owner == r.Owner && rec.Ephemeral && !r.running(rec)) {
@@ -164,9 +164,5 @@ func (r *Root) sweepOne(ctx context.Context, id string) {
 		l.unlock()
 		return
 	}
-	if r.endLocked(ctx, id, rec, EndOptions{}) == nil && r.remove(id) == nil {
-		l.unlockAndForget()
-		return
-	}
-	l.unlock()
+	_ = r.finish(ctx, l, id, rec, EndOptions{Guard: Guard{Epoch: rec.Epoch}}, r.remove)
 }

@@ -4,16 +4,15 @@ package place
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"github.com/berth-dev/berth/spec"
 )
 
 func unsupported() error {
-	return &spec.Error{Code: spec.CodeUnsupported, Err: errNotLinux, Hint: "use a container, or a Linux machine over ssh"}
+	return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("places of this kind exist on linux only"), Hint: "use a container, or a Linux machine over ssh"}
 }
-
-var errNotLinux = spec.New(spec.CodeUnsupported, "places of this kind exist on linux only").Err
 
 // Provision is not supported here.
 func (r *Root) Provision(context.Context, *spec.Spec, ProvisionOptions) (net.Conn, Record, error) {
@@ -36,3 +35,9 @@ func (r *Root) Reap(context.Context, spec.Key, EndOptions) error { return unsupp
 
 // Stop is not supported here.
 func (r *Root) Stop(context.Context, spec.Key, EndOptions) error { return unsupported() }
+
+// Discard is not supported here.
+func (r *Root) Discard(context.Context, Record) error { return unsupported() }
+
+// Running reports false: nothing runs here.
+func (r *Root) Running(Record) bool { return false }

@@ -21,8 +21,8 @@ import (
 //
 // The connection is open, and the guest may still be starting: if it dies before it
 // says anything, Read returns CodeUnavailable with the end of its log. An error leaves
-// nothing that was not there before. After a nil error a place whose record is Fresh
-// is the caller's to remove if it cannot be used.
+// nothing that was not there before. After a nil error a caller that cannot use the
+// place calls Discard.
 func (r *Root) Provision(ctx context.Context, s *spec.Spec, o ProvisionOptions) (net.Conn, Record, error) {
 	want := r.record(s)
 	if s.Key != "" {
@@ -50,7 +50,7 @@ func (r *Root) Provision(ctx context.Context, s *spec.Spec, o ProvisionOptions) 
 		return nil, Record{}, err
 	}
 	if rec.Fresh {
-		r.sweep(ctx) // while the guest starts
+		r.sweep(ctx, rec.ID) // while the guest starts
 	}
 	return conn, rec, nil
 }
@@ -127,6 +127,7 @@ func (r *Root) provisionLocked(ctx context.Context, s *spec.Spec, want Record, o
 			return nil, Record{}, err
 		}
 	}
+	want.Started = true
 	if same {
 		want.Created = rec.Created
 		conn, err := r.start(ctx, s, &want, o)

@@ -34,6 +34,33 @@ func (r *Root) Stop(ctx context.Context, key spec.Key, o EndOptions) error {
 	return r.end(ctx, key, o, nil)
 }
 
+// Discard removes what the Provision that returned rec has made, for a caller that
+// could not use it. It touches nothing that somebody else may be using by now: a place
+// that was there before or that has another guest meanwhile, and one with a key whose
+// guest lives - that is found again by its key.
+func (r *Root) Discard(ctx context.Context, rec Record) error {
+	if !rec.Fresh {
+		return nil
+	}
+	l, err := r.lock(ctx, rec.ID)
+	if err != nil {
+		return err
+	}
+	now, err := r.load(rec.ID)
+	if err == nil && now == nil {
+		l.unlockAndForget()
+		return nil
+	}
+	if err != nil || now.PID != rec.PID || now.StartTicks != rec.StartTicks || (!rec.Ephemeral && r.running(now)) {
+		l.unlock()
+		return err
+	}
+	return r.finish(ctx, l, rec.ID, now, EndOptions{Guard: Guard{Epoch: rec.Epoch}}, r.remove)
+}
+
+// Running reports whether the guest of rec is alive.
+func (r *Root) Running(rec Record) bool { return r.running(&rec) }
+
 func (r *Root) end(ctx context.Context, key spec.Key, o EndOptions, remove func(id string) error) error {
 	id := ID(r.Owner, key)
 	if !dirExists(r.dirOf(id)) {
@@ -50,20 +77,26 @@ func (r *Root) end(ctx context.Context, key spec.Key, o EndOptions, remove func(
 		l.unlockAndForget()
 		return nil
 	}
-	err = o.check(ctx)
-	var rec *Record
-	if err == nil {
-		// A damaged record hides nothing: the id alone leads to the guest.
-		rec, _ = r.load(id)
-		err = r.endLocked(ctx, id, rec, o)
+	if err := o.check(ctx); err != nil {
+		l.unlock()
+		return err
+	}
+	rec, _ := r.load(id) // a damaged record hides nothing: the id alone leads to the guest
+	return r.finish(ctx, l, id, rec, o, remove)
+}
+
+// finish ends the guest of a place, removes the place unless remove is nil, and gives
+// the lock back.
+func (r *Root) finish(ctx context.Context, l *lock, id string, rec *Record, o EndOptions, remove func(id string) error) error {
+	err := r.endLocked(ctx, id, rec, o)
+	if err == nil && remove != nil {
+		err = remove(id)
 	}
 	if err == nil && remove != nil {
-		if err = remove(id); err == nil {
-			l.unlockAndForget()
-			return nil
-		}
+		l.unlockAndForget()
+	} else {
+		l.unlock()
 	}
-	l.unlock()
 	return err
 }
 

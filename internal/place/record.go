@@ -51,9 +51,10 @@ type Record struct {
 	Epoch  uint64 `json:"epoch,omitempty"`
 	Notice string `json:"notice,omitempty"`
 
-	// Fresh is set by Provision where this very call made the place: whoever
-	// cannot use it then removes it.
-	Fresh bool `json:"-"`
+	// Fresh is set by Provision where this very call made the place, Started
+	// where it started the guest: whoever cannot use it then calls Discard.
+	Fresh   bool `json:"-"`
+	Started bool `json:"-"`
 }
 
 // recordJSON is a Record as it is written. A path is bytes, so it travels as such.

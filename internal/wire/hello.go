@@ -168,17 +168,28 @@ func readHello(r io.Reader, v any) error {
 // strayOutput quotes what a transport said instead of a hello: a shell's "not
 // found", a login banner. It reads at most maxStrayBytes and for a moment only.
 func strayOutput(r io.Reader, head []byte) error {
-	got := make(chan []byte, 1)
+	got := make(chan []byte, maxStrayBytes) // never blocks: each holds a byte at least
 	go func() {
-		rest := make([]byte, maxStrayBytes)
-		n, _ := io.ReadFull(r, rest)
-		got <- rest[:n]
+		defer close(got)
+		for n, err := 0, error(nil); err == nil && n < maxStrayBytes; {
+			part := make([]byte, maxStrayBytes-n)
+			var k int
+			k, err = r.Read(part)
+			if n += k; k > 0 {
+				got <- part[:k]
+			}
+		}
 	}()
 	text := bytes.Clone(head)
-	select {
-	case rest := <-got:
-		text = append(text, rest...)
-	case <-time.After(200 * time.Millisecond): // the caller closes r, which ends the goroutine
+	moment := time.After(200 * time.Millisecond) // the caller closes r, which ends the goroutine
+	for more := true; more; {
+		var part []byte
+		select {
+		case part, more = <-got:
+			text = append(text, part...)
+		case <-moment:
+			more = false
+		}
 	}
 	return fmt.Errorf("no guest answered, but: %s", strconv.QuoteToASCII(string(bytes.TrimSpace(text))))
 }

@@ -67,3 +67,18 @@ func (r *Ring) From(offset int64) (p []byte, ok bool) {
 	}
 	return p, true
 }
+
+// CopyAt copies what is kept from offset on into p and returns how much that was.
+// ok is false as for From. It is From for a caller who has a buffer.
+func (r *Ring) CopyAt(p []byte, offset int64) (n int, ok bool) {
+	if offset < r.First() || offset > r.total {
+		return 0, false
+	}
+	for i := int(offset - r.First()); i < r.n && n < len(p); {
+		at := (r.start + i) % len(r.buf)
+		k := copy(p[n:], r.buf[at:min(at+r.n-i, len(r.buf))])
+		n += k
+		i += k
+	}
+	return n, true
+}

@@ -24,6 +24,7 @@ type Proxy struct {
 
 	accepted atomic.Int64
 	refuse   atomic.Bool
+	frozen   atomic.Bool
 	wg       sync.WaitGroup
 }
 
@@ -43,6 +44,7 @@ func StartProxy(tb testing.TB, target string, delay time.Duration) *Proxy {
 		p.mu.Lock()
 		p.closed = true
 		p.mu.Unlock()
+		p.Freeze(false)
 		p.Cut()
 		p.wg.Wait()
 	})
@@ -64,6 +66,10 @@ func (p *Proxy) Cut() {
 
 // Refuse makes the proxy close new connections at once, or take them again.
 func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
+
+// Freeze makes the proxy deliver nothing and say nothing, as a lost route does, or
+// go on. What comes meanwhile is kept.
+func (p *Proxy) Freeze(freeze bool) { p.frozen.Store(freeze) }
 
 // Accepted counts the connections that were taken since the start.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -139,6 +145,9 @@ func (p *Proxy) copy(to, from net.Conn) {
 				continue
 			}
 			time.Sleep(time.Until(pc.due))
+			for p.frozen.Load() {
+				time.Sleep(time.Millisecond)
+			}
 			if _, err := to.Write(pc.data); err != nil {
 				broken = true
 				from.Close()

@@ -1,0 +1,351 @@
+package docker
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// The labels of what is ours. They are read back: their names are for ever.
+const (
+	labelOwner     = "dev.berth.owner"
+	labelKey       = "dev.berth.key"
+	labelSpec      = "dev.berth.spec" // Spec.Hash of the resolved spec
+	labelEphemeral = "dev.berth.ephemeral"
+	labelListen    = "dev.berth.listen" // the guest's abstract socket
+	labelGuest     = "dev.berth.guest"  // the guest version: guestVersion
+	labelWorkdir   = "dev.berth.workdir"
+	labelIdle      = "dev.berth.idle"
+	labelTTL       = "dev.berth.ttl"
+	labelHelper    = "dev.berth.helper" // a container that never runs
+)
+
+const (
+	defaultWorkdir = "/workspace"
+	nanosPerMilli  = int64(time.Millisecond)
+)
+
+// plan is one Provision: what is to be, every default resolved.
+type plan struct {
+	auth      driver.Authority
+	spec      *spec.Spec
+	name      string
+	hash      string
+	ephemeral bool
+	replace   bool
+	progress  func(spec.Progress)
+	// created is the id of the container that this Provision created, or "".
+	created string
+}
+
+// plan resolves the defaults, so that "" and an explicit default are one spec, and
+// refuses what an engine would refuse late or misunderstand.
+func (d *docker) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
+	s = s.Clone()
+	p := &plan{auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
+	if s.Key == "" {
+		var b [6]byte
+		rand.Read(b[:])
+		s.Key, p.ephemeral = spec.Key("tmp-"+hex.EncodeToString(b[:])), true
+	}
+	if s.Image == "" {
+		return nil, &spec.Error{Code: spec.CodeInvalid, Err: errors.New("the spec names no image"), Hint: "name an image that the engine has: docker images"}
+	}
+	for name, value := range s.Env {
+		if !utf8.ValidString(value) {
+			return nil, spec.New(spec.CodeUnsupported, "env "+name+": an engine takes UTF-8 only")
+		}
+	}
+	if s.Workdir == "" {
+		s.Workdir = defaultWorkdir
+	}
+	s.Workdir = path.Clean(s.Workdir)
+	if within(s.Workdir, guestDir) || within(guestDir, s.Workdir) && s.Workdir != "/" {
+		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: s.Workdir, Err: errors.New("the guest is there")}
+	}
+	if err := d.resolve(s); err != nil {
+		return nil, err
+	}
+	if s.Hardening.ReadOnlyRoot && s.Workdir == "/" {
+		return nil, &spec.Error{Code: spec.CodeUnsupported, Path: "/", Err: errors.New("the workdir of a read-only root cannot be the root itself")}
+	}
+	p.name, p.hash = containerName(d.options.Owner, s.Key), s.Hash()
+	return p, nil
+}
+
+// resolve fills in isolation, network, limits and hardening.
+func (d *docker) resolve(s *spec.Spec) error {
+	if s.Isolation == spec.IsolationDefault {
+		s.Isolation = spec.IsolationStandard
+	}
+	if s.Network == spec.NetworkDefault {
+		s.Network = spec.NetworkNone
+	}
+	for _, l := range []struct{ value, standard *int64 }{
+		{&s.Limits.PIDs, &d.defaults.PIDs}, {&s.Limits.CPUMillis, &d.defaults.CPUMillis}, {&s.Limits.MemoryBytes, &d.defaults.MemoryBytes},
+	} {
+		if *l.value == 0 {
+			*l.value = *l.standard
+		}
+	}
+	if err := checkLimits(s.Limits); err != nil {
+		return err
+	}
+	h := &s.Hardening
+	if h.User == "" {
+		h.User = d.defaults.User
+	}
+	if err := checkUser(h.User); err != nil {
+		return err
+	}
+	h.ReadOnlyRoot = h.ReadOnlyRoot || d.defaults.ReadOnlyRoot
+	caps, err := normalCaps(append(slices.Clone(d.defaults.DropCaps), h.DropCaps...))
+	h.DropCaps = caps
+	return err
+}
+
+// within reports whether p is dir or lies below it. Both are clean and absolute.
+func within(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func containerName(owner string, key spec.Key) string {
+	sum := sha256.Sum256([]byte(owner + "\x00" + string(key)))
+	return "berth-" + hex.EncodeToString(sum[:8])
+}
+
+// options is the request that creates the place.
+func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
+	listen := randomHex()
+	labels := map[string]string{
+		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash,
+		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir,
+	}
+	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir"}
+	if p.ephemeral {
+		labels[labelEphemeral] = "true"
+		args = append(args, "--ephemeral")
+	}
+	for _, life := range []struct {
+		flag, label string
+		d           time.Duration
+	}{
+		{"--idle", labelIdle, p.spec.IdleTimeout}, {"--ttl", labelTTL, p.spec.TTL},
+		{"--orphan-after", "", d.options.OrphanAfter}, {"--resume", "", d.options.ResumeWindow},
+	} {
+		if life.d > 0 {
+			args = append(args, life.flag, life.d.String())
+			if life.label != "" {
+				labels[life.label] = life.d.String()
+			}
+		}
+	}
+	return client.ContainerCreateOptions{
+		Name: p.name,
+		Config: &container.Config{
+			Image:       p.spec.Image,
+			Entrypoint:  append(append([]string{guestPath}, bin.Args...), args...),
+			Cmd:         []string{},
+			Env:         environ(p.spec.Env),
+			User:        p.spec.Hardening.User,
+			WorkingDir:  "/",
+			Labels:      labels,
+			StopSignal:  "SIGKILL", // the guest takes every other one
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+		HostConfig: hostConfig(p, bin, cpus),
+	}
+}
+
+// hostConfig is the wall: limits, hardening, network and mounts.
+func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
+	no := false
+	h := &container.HostConfig{
+		NetworkMode:    networkMode(p.spec.Network),
+		AutoRemove:     p.ephemeral,
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		LogConfig:      container.LogConfig{Type: "none"}, // what is written to pid 1's stdout must not fill the disk
+		CapDrop:        p.spec.Hardening.DropCaps,
+		ReadonlyRootfs: p.spec.Hardening.ReadOnlyRoot,
+		Init:           &no, // the guest is pid 1
+		Mounts:         append([]mount.Mount{guestMount(bin, true)}, writableMounts(p)...),
+	}
+	if len(p.spec.Hardening.DropCaps) > 0 {
+		h.SecurityOpt = []string{noNewPrivileges}
+	}
+	l := p.spec.Limits
+	h.Memory, h.MemorySwap = l.MemoryBytes, l.MemoryBytes // no swap on top
+	h.NanoCPUs = nanoCPUs(l.CPUMillis, cpus)
+	if l.PIDs > 0 {
+		h.PidsLimit = &l.PIDs
+	}
+	return h
+}
+
+const noNewPrivileges = "no-new-privileges"
+
+func networkMode(n spec.Network) container.NetworkMode {
+	if n == spec.NetworkOpen {
+		return "bridge"
+	}
+	return "none"
+}
+
+// nanoCPUs turns a limit into the engine's unit. An engine refuses a limit above its
+// number of CPUs, which is none at all.
+func nanoCPUs(millis int64, cpus int) int64 {
+	if most := int64(cpus) * 1000; cpus > 0 && millis > most {
+		millis = most
+	}
+	return millis * nanosPerMilli
+}
+
+// writableMounts are what stays writable under a read-only root: volumes, not memory.
+// Two mounts on one target, or one below another, are not needed.
+func writableMounts(p *plan) []mount.Mount {
+	if !p.spec.Hardening.ReadOnlyRoot {
+		return nil
+	}
+	targets := []string{"/tmp"}
+	if !within(p.spec.Workdir, "/tmp") {
+		targets = append(targets, p.spec.Workdir)
+	}
+	var mounts []mount.Mount
+	for _, t := range targets {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: t})
+	}
+	return mounts
+}
+
+func environ(env map[string]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// checkOwner refuses a container that has our name and is not ours.
+func (d *docker) checkOwner(c *container.InspectResponse, key spec.Key) error {
+	if c.Config.Labels[labelOwner] == d.options.Owner && c.Config.Labels[labelKey] == string(key) {
+		return nil
+	}
+	return &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", placeID(c)), Hint: "docker rm it if it is yours, or use another key"}
+}
+
+// checkSpec refuses a container that was made for another spec.
+func checkSpec(p *plan, c *container.InspectResponse) error {
+	if c.Config.Labels[labelSpec] == p.hash {
+		return nil
+	}
+	what := "with another spec"
+	if c.Config.Image != p.spec.Image {
+		what = fmt.Sprintf("with image %.128q, not %.128q", c.Config.Image, p.spec.Image)
+	}
+	return &spec.Error{Code: spec.CodeSpecMismatch, Err: fmt.Errorf("the sandbox exists %s", what), Hint: "replace it, or end it first"}
+}
+
+// checkApplied holds a container against what was asked for. What did not take is
+// named: an engine drops a limit that its kernel lacks with no more than a warning.
+func checkApplied(p *plan, c *container.InspectResponse) error {
+	h, want := c.HostConfig, p.spec
+	var pids int64
+	if h.PidsLimit != nil {
+		pids = max(*h.PidsLimit, 0)
+	}
+	cpu := want.Limits.CPUMillis * nanosPerMilli
+	caps, err := normalCaps(h.CapDrop)
+	for _, check := range []struct {
+		name string
+		ok   bool
+	}{
+		{"limit_memory", h.Memory == want.Limits.MemoryBytes && (h.Memory == 0 || h.MemorySwap == h.Memory)},
+		{"limit_pids", pids == want.Limits.PIDs},
+		{"limit_cpu", h.NanoCPUs <= cpu && (h.NanoCPUs > 0) == (cpu > 0)}, // less: clamped to the engine's CPUs
+		{"dropped capabilities", err == nil && slices.Equal(caps, want.Hardening.DropCaps) && len(h.CapAdd) == 0},
+		{noNewPrivileges, len(caps) == 0 || slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)},
+		{"read_only_root", h.ReadonlyRootfs == want.Hardening.ReadOnlyRoot},
+		{"user", want.Hardening.User == "" || c.Config.User == want.Hardening.User},
+		{"network " + string(want.Network), h.NetworkMode == networkMode(want.Network)},
+		{"no privileges", !h.Privileged},
+	} {
+		if !check.ok {
+			return spec.New(spec.CodeUnsupported, check.name+" did not take effect on the engine")
+		}
+	}
+	return nil
+}
+
+func isNoNewPrivileges(opt string) bool {
+	return opt == noNewPrivileges || opt == noNewPrivileges+":true" || opt == noNewPrivileges+"=true"
+}
+
+// placeCaps is what is in force in a container.
+func placeCaps(c *container.InspectResponse) spec.Caps {
+	network := spec.NetworkNone
+	if c.HostConfig.NetworkMode != networkMode(spec.NetworkNone) {
+		network = spec.NetworkOpen
+	}
+	return spec.Caps{
+		Backend:   name,
+		Isolation: spec.IsolationSet(spec.IsolationStandard),
+		Network:   spec.NetworkSet(network),
+		Keyed:     true, Image: true, Shielded: true, Hardening: true,
+		LimitMemory: c.HostConfig.Memory > 0,
+		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
+		LimitCPU:    c.HostConfig.NanoCPUs > 0,
+	}
+}
+
+// describe makes a listing's row of an engine's.
+func describe(c container.Summary, key spec.Key) spec.Owned {
+	idle, _ := time.ParseDuration(c.Labels[labelIdle])
+	ttl, _ := time.ParseDuration(c.Labels[labelTTL])
+	o := spec.Owned{
+		Key: key, ID: containerName(c.Labels[labelOwner], key), Backend: name, State: spec.StateUnknown,
+		Ephemeral: c.Labels[labelEphemeral] == "true", Image: c.Image, Workdir: c.Labels[labelWorkdir],
+		Isolation: spec.IsolationStandard, Created: time.Unix(c.Created, 0),
+		IdleTimeout: max(idle, 0), TTL: max(ttl, 0),
+	}
+	switch c.State {
+	case container.StateRunning:
+		o.State = spec.StateRunning
+	case container.StatePaused:
+		o.State = spec.StatePaused
+	case container.StateCreated, container.StateExited:
+		o.State = spec.StateStopped
+	}
+	return o
+}
+
+// placeID is the id of a place: its container's name.
+func placeID(c *container.InspectResponse) string { return strings.TrimPrefix(c.Name, "/") }
+
+func paused(c *container.InspectResponse) error {
+	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is paused", placeID(c)), Hint: "docker unpause " + placeID(c)}
+}
+
+func notRunning(c *container.InspectResponse) error {
+	return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is %s", placeID(c), c.State.Status), Hint: "provision starts it again"}
+}
+
+func randomHex() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

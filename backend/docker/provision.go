@@ -1,0 +1,266 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+const (
+	// attempts bounds how often Provision starts over because a container of the
+	// name appeared or went away meanwhile.
+	attempts = 8
+	// settleLimit is how long a container that somebody else created is left to
+	// them to prepare and start.
+	settleLimit = 3 * time.Second
+)
+
+// errMoved says that the container under the name is another one now, or none.
+var errMoved = errors.New("the container keeps changing")
+
+// provision finds or creates the container, brings it to life and connects.
+func (d *docker) provision(ctx context.Context, p *plan) (*guest.Session, error) {
+	var err error
+	for range attempts {
+		var c *container.InspectResponse
+		c, err = d.engine.inspect(ctx, p.auth, p.name)
+		if spec.CodeOf(err) == spec.CodeNotFound {
+			c, err = d.create(ctx, p)
+		}
+		if err == nil {
+			var session *guest.Session
+			if session, err = d.adopt(ctx, p, c); err == nil {
+				return session, nil
+			}
+		}
+		if !errors.Is(err, errMoved) && !errors.Is(err, errTaken) {
+			return nil, err
+		}
+		if err := pause(ctx, pollEvery); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s: %w", p.name, err)}
+}
+
+// create creates the container and reads back what it has become.
+func (d *docker) create(ctx context.Context, p *plan) (*container.InspectResponse, error) {
+	f, err := d.engine.known(ctx, p.auth)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := d.binary(ctx, f.arch, p.progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.haveVolume(ctx, p, bin); err != nil {
+		return nil, err
+	}
+	id, err := d.engine.create(ctx, p.auth, d.createOptions(p, bin, f.cpus))
+	if err != nil {
+		return nil, err
+	}
+	p.created = id
+	c, err := d.engine.inspect(ctx, p.auth, id)
+	if err == nil {
+		err = checkApplied(p, c)
+	}
+	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		defer cancel()
+		return nil, errors.Join(err, d.engine.remove(bg, p.auth, id))
+	}
+	if err != nil {
+		return nil, errMoved
+	}
+	return c, nil
+}
+
+// adopt makes the checks that everybody makes - who created the container, whoever
+// lost the race to create it, whoever comes later - and brings it to a session.
+func (d *docker) adopt(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
+	if err := d.checkOwner(c, p.spec.Key); err != nil {
+		return nil, err
+	}
+	if err := checkSpec(p, c); err != nil {
+		if !p.replace {
+			return nil, err
+		}
+		if err := d.engine.remove(ctx, p.auth, c.ID); err != nil {
+			return nil, err
+		}
+		return nil, errMoved
+	}
+	if err := checkApplied(p, c); err != nil {
+		return nil, err
+	}
+	switch c.State.Status {
+	case container.StateRunning:
+		session, err := d.open(ctx, p.auth, c)
+		if spec.CodeOf(err) == spec.CodeNotFound {
+			return nil, errMoved // it ended or went away between two requests
+		}
+		return session, err
+	case container.StateCreated:
+		if c.ID != p.created && !d.settle(ctx, p, c) {
+			return nil, errMoved
+		}
+		if err := d.prepare(ctx, p, c); err != nil {
+			return nil, err
+		}
+		return d.start(ctx, p, c)
+	case container.StateExited:
+		return d.start(ctx, p, c)
+	case container.StatePaused:
+		return nil, paused(c)
+	case container.StateRemoving:
+		if err := d.engine.waitGone(ctx, p.auth, c); err != nil {
+			return nil, err
+		}
+		return nil, errMoved
+	}
+	return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is %s", placeID(c), c.State.Status), Hint: "end it and provision it again"}
+}
+
+// settle leaves a container that somebody else has just created to them, for a
+// moment. It reports whether it is still as it was: then they are gone, and what is
+// left to do falls to the caller. Where nothing is to be prepared nobody waits:
+// starting twice is starting once.
+func (d *docker) settle(ctx context.Context, p *plan, c *container.InspectResponse) bool {
+	if rootUser(c.Config.User) {
+		return true
+	}
+	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
+		now, err := d.engine.inspect(ctx, p.auth, c.ID)
+		if err != nil || now.State.Status != container.StateCreated {
+			return false
+		}
+		if pause(ctx, pollEvery) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// start starts the container and connects. A start that fails, or a guest that does
+// not come up, is a *guestError.
+func (d *docker) start(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
+	w := d.engine.watch(ctx, p.auth, c.ID)
+	defer w.close()
+	err := d.engine.start(ctx, p.auth, c.ID)
+	switch spec.CodeOf(err) {
+	case "":
+		if err != nil {
+			return nil, err
+		}
+	case spec.CodeNotFound:
+		return nil, errMoved
+	case spec.CodeInvalid, spec.CodeUnavailable:
+		// The engine says 400 for a program that is missing, 500 for others.
+		return nil, d.unborn(c, err)
+	default:
+		return nil, err
+	}
+	session, err := d.open(ctx, p.auth, c)
+	switch spec.CodeOf(err) {
+	case spec.CodeNotFound, spec.CodeUnavailable:
+		return nil, d.unborn(c, d.died(ctx, p, c, w, err))
+	}
+	return session, err
+}
+
+func (d *docker) unborn(c *container.InspectResponse, err error) error {
+	return &guestError{
+		err:     &spec.Error{Code: spec.CodeUnavailable, Err: err, Hint: spec.HintOf(err)},
+		version: c.Config.Labels[labelGuest],
+	}
+}
+
+// died adds to err how the guest ended and what it said.
+func (d *docker) died(ctx context.Context, p *plan, c *container.InspectResponse, w *witness, err error) error {
+	text := w.said()
+	if now, e := d.engine.inspect(ctx, p.auth, c.ID); e == nil && !now.State.Running {
+		how := fmt.Sprintf("exit status %d", now.State.ExitCode)
+		if now.State.OOMKilled {
+			how = "out of memory"
+		}
+		err = fmt.Errorf("the guest ended at its start: %s", how)
+	}
+	if text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// witness keeps what a starting guest says on its stderr, which nobody logs. The nil
+// witness has heard nothing.
+type witness struct {
+	conn io.Closer
+	out  *demux
+	done chan struct{}
+}
+
+// watch attaches to a container's stderr before its start; nil if that fails: the
+// start itself will say what is wrong.
+func (e *engine) watch(ctx context.Context, auth driver.Authority, id string) *witness {
+	var w *witness
+	err := e.do(ctx, call{auth: auth, what: "attach to container"}, func(ctx context.Context, api *client.Client) error {
+		res, err := api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stderr: true})
+		if err == nil {
+			w = &witness{conn: res.Conn, out: newDemux(res.Reader), done: make(chan struct{})}
+		}
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	go func() {
+		defer close(w.done)
+		_, _ = io.Copy(io.Discard, w.out) // keeps the first of stderr
+	}()
+	return w
+}
+
+// said returns what came, once the stream has ended or a moment has passed.
+func (w *witness) said() string {
+	if w == nil {
+		return ""
+	}
+	select {
+	case <-w.done:
+	case <-time.After(time.Second):
+		w.close()
+	}
+	return strings.TrimSpace(string(w.out.notes))
+}
+
+// close ends the stream and waits for its reader.
+func (w *witness) close() {
+	if w != nil {
+		w.conn.Close()
+		<-w.done
+	}
+}
+
+// sweep removes places without a key that never started: their creator was killed
+// between two requests, and no guest is there to end them.
+func (d *docker) sweep(ctx context.Context, auth driver.Authority) {
+	items, err := d.engine.list(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, "created", "exited", "dead")
+	if err != nil {
+		return // the creation that follows will say what is wrong
+	}
+	for _, c := range items {
+		if c.Labels[labelOwner] == d.options.Owner && time.Since(time.Unix(c.Created, 0)) > staleHelper {
+			_ = d.engine.remove(ctx, auth, c.ID)
+		}
+	}
+}

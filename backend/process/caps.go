@@ -1,0 +1,218 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/isolate"
+	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Probe implements driver.Driver. It runs the sandbox once.
+func (b *backend) Probe(ctx context.Context) (spec.Caps, error) {
+	caps := offered(spec.IsolationNone)
+	err := isolate.Probe(ctx, b.o.Bwrap)
+	switch {
+	case ctx.Err() != nil:
+		return spec.Caps{}, ctx.Err()
+	case err != nil:
+		reason := cause(err)
+		if hint := spec.HintOf(err); hint != "" {
+			reason += "; " + hint
+		}
+		for _, what := range []string{"guard", "network none", "writable_roots", "hidden_paths"} {
+			caps = caps.AddMissing(what, reason)
+		}
+	default:
+		guard := offered(spec.IsolationGuard)
+		guard.Isolation |= caps.Isolation
+		guard.Network |= caps.Network
+		caps = guard
+	}
+	caps.OS, caps.Arch = runtime.GOOS, runtime.GOARCH
+	return missing(caps), nil
+}
+
+// cause is the text of an error without its code.
+func cause(err error) string {
+	var e *spec.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// missing says why what no level has cannot be had.
+func missing(c spec.Caps) spec.Caps {
+	for _, m := range [][2]string{
+		{"jail", "this backend knows none and guard"},
+		{"standard", "a level of containers: use the docker backend"},
+		{"strict", "a level of containers: use the docker backend"},
+		{"network limited", "there is no gate on this backend"},
+		{"image", "this machine's own files are used: use the docker backend for an image"},
+		{"limit_memory", "no cgroup is made for a process: use the docker backend"},
+		{"limit_pids", "no cgroup is made for a process: use the docker backend"},
+		{"limit_cpu", "no cgroup is made for a process: use the docker backend"},
+		{"hardening", "these are knobs of a container: use the docker backend"},
+	} {
+		c = c.AddMissing(m[0], m[1])
+	}
+	return c
+}
+
+// offered says what can be asked for at one level.
+func offered(level spec.Isolation) spec.Caps {
+	c := spec.Caps{
+		Backend: name, Isolation: spec.IsolationSet(level), Network: spec.NetworkSet(spec.NetworkOpen),
+		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true,
+	}
+	if level == spec.IsolationGuard {
+		c.Network = spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen)
+		c.WritableRoots, c.HiddenPaths, c.Shielded = true, true, true
+	}
+	return c
+}
+
+// inForce says what holds in one place.
+func inForce(level spec.Isolation, network spec.Network) spec.Caps {
+	c := offered(level)
+	c.Network = spec.NetworkSet(network)
+	return c
+}
+
+// resolve returns the spec with its defaults filled in, or the refusal of what its level
+// cannot enforce: what is possible at one level is not at the other.
+func (b *backend) resolve(in *spec.Spec) (*spec.Spec, error) {
+	s := in.Clone()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if s.Isolation == spec.IsolationDefault {
+		s.Isolation = spec.IsolationGuard
+	}
+	if s.Network == spec.NetworkDefault {
+		s.Network = spec.NetworkOpen
+		if s.Isolation == spec.IsolationGuard {
+			s.Network = spec.NetworkNone
+		}
+	}
+	level := s.Isolation
+	if level != spec.IsolationNone {
+		level = spec.IsolationGuard
+	}
+	caps := missing(offered(level))
+	if level == spec.IsolationNone {
+		for _, what := range []string{"network none", "writable_roots", "hidden_paths"} {
+			caps = caps.AddMissing(what, "isolation none has no wall: use guard")
+		}
+	}
+	if err := caps.Check(s); err != nil {
+		return nil, err
+	}
+	if level == spec.IsolationGuard {
+		if _, err := isolate.Find(b.o.Bwrap); err != nil {
+			return nil, err
+		}
+	}
+	if s.Workdir != "" {
+		s.Workdir = canonical(s.Workdir)
+	}
+	return s, nil
+}
+
+// canonical resolves the links in a path, of which the end may be missing.
+func canonical(path string) string {
+	path = filepath.Clean(path)
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(resolved, strings.TrimPrefix(path, dir))
+		}
+		if dir == "/" {
+			return path
+		}
+	}
+}
+
+// whyNot asks, after a guard that did not come up, whether one can be built at all: the
+// answer to that says more than the guest's last words.
+func (b *backend) whyNot(ctx context.Context, s *spec.Spec, err error) error {
+	if s.Isolation != spec.IsolationGuard || spec.CodeOf(err) != spec.CodeUnavailable || ctx.Err() != nil {
+		return err
+	}
+	if cause := isolate.Probe(ctx, b.o.Bwrap); spec.CodeOf(cause) == spec.CodeUnsupported {
+		return cause
+	}
+	return err
+}
+
+// plan finds the guest binary and puts the wall round it that the record asks for.
+func (b *backend) plan(ctx context.Context, l place.Launch, progress func(spec.Progress)) (place.Plan, error) {
+	options := b.o.Guest
+	if progress != nil {
+		options.Progress = progress
+	}
+	bin, err := guest.Binary(ctx, runtime.GOOS, runtime.GOARCH, options)
+	if err != nil {
+		return place.Plan{}, err
+	}
+	args := append(append([]string{}, bin.Args...), l.Args...)
+	if l.Record.Isolation == spec.IsolationNone {
+		return place.Plan{Path: bin.Path, Args: args}, nil
+	}
+	bwrap, err := isolate.Find(b.o.Bwrap)
+	if err != nil {
+		return place.Plan{}, err
+	}
+	policy := b.policy(l)
+	policy.Bwrap, policy.Program = bwrap, bin.Path
+	if len(bin.Args) == 0 { // a directory of guests, and not that of somebody's program
+		policy.Protected = []string{filepath.Dir(bin.Path)}
+	}
+	path, args, err := isolate.Guard(policy, args)
+	return place.Plan{Path: path, Args: args, Wrapped: true}, err
+}
+
+// policy is the guard of one place.
+func (b *backend) policy(l place.Launch) isolate.Policy {
+	p := isolate.Policy{
+		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: []string{"/tmp", "/var/tmp"},
+		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD,
+	}
+	if git := isolate.GitCommonDir(l.Record.Workdir); git != "" {
+		p.OptionalRoots = append(p.OptionalRoots, git)
+	}
+	var homes []string
+	for _, entry := range b.o.BaseEnv {
+		switch name, value, _ := strings.Cut(entry, "="); {
+		case !filepath.IsAbs(value):
+		case name == "TMPDIR":
+			p.OptionalRoots = append(p.OptionalRoots, value)
+		case name == "HOME":
+			homes = append(homes, value)
+		}
+	}
+	// HOME may have been set to something else; the credentials lie where they lie.
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) && !slices.Contains(homes, u.HomeDir) {
+		homes = append(homes, u.HomeDir)
+	}
+	for _, home := range homes {
+		p.Hidden = append(p.Hidden, isolate.Credentials(home)...)
+	}
+	p.Hidden = append(append(p.Hidden, b.o.HiddenPaths...), l.Spec.HiddenPaths...)
+	return p
+}
+
+// notice is what a person should know about a place of this level.
+func notice(level spec.Isolation, euid int) string {
+	if level == spec.IsolationGuard && euid == 0 {
+		return "guard runs as root: the hidden paths and the read-only mounts hold, but every other file that root can read can be read inside"
+	}
+	return ""
+}

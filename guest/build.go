@@ -1,0 +1,201 @@
+package guest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// guestPackages are the packages of this module that the guest binary links. A test
+// compares them with what the go command says.
+var guestPackages = []string{"cmd/berth-guest", "files", "files/localfs", "internal/agent", "internal/place", "internal/wire", "spec"}
+
+// build returns the binary that this module's source makes, from the cache if it is
+// there.
+func build(ctx context.Context, c *cache, goos, goarch string, progress func(spec.Progress)) (Bin, error) {
+	platform := goos + "-" + goarch
+	m := module()
+	released := m != nil && m.Replace == nil && m.Sum != ""
+	if released {
+		// A released version never changes, so its source need not be at hand.
+		if bin, ok := c.get(releaseName(platform, m.Version, m.Sum)); ok {
+			return bin, nil
+		}
+	}
+	goTool, toolErr := findGo()
+	root, err := sourceRoot(ctx, goTool)
+	if err != nil {
+		return Bin{}, ctxFirst(ctx, nowhere(errors.Join(err, toolErr)))
+	}
+	name := ""
+	if released && strings.HasSuffix(filepath.ToSlash(root), "@"+m.Version) {
+		name = releaseName(platform, m.Version, m.Sum)
+	} else if name, err = sourceName(root, platform); err != nil {
+		return Bin{}, nowhere(err)
+	}
+	return c.make(ctx, name, func(path string) error {
+		if toolErr != nil {
+			return nowhere(toolErr)
+		}
+		if progress != nil {
+			progress(spec.Progress{Step: "guest: build", Message: platform})
+		}
+		return compile(ctx, goTool, root, goos, goarch, path)
+	})
+}
+
+// compile builds the guest in its own module, whatever the caller's build looks like:
+// no workspace, no flags from the environment, no cgo, the oldest instruction set.
+func compile(ctx context.Context, goTool, root, goos, goarch, path string) error {
+	cmd := exec.CommandContext(ctx, goTool, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/berth-guest")
+	cmd.Dir = root
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on")
+	var out tail
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return ctxFirst(ctx, buildFailed(err, out.String()))
+	}
+	return nil
+}
+
+// findGo finds the go command: on the PATH, or where this program's own toolchain is.
+func findGo() (string, error) {
+	if path, err := exec.LookPath("go"); err == nil {
+		return path, nil
+	}
+	const usual = "/usr/local/go/bin/go"
+	if info, err := os.Stat(usual); err == nil && info.Mode().IsRegular() {
+		return usual, nil
+	}
+	return "", errors.New("the go command is not on the PATH")
+}
+
+// sourceRoot finds the directory of this module's source: where this very file was
+// compiled from, or where the go command keeps the version that this program was
+// built with.
+func sourceRoot(ctx context.Context, goTool string) (string, error) {
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		if root := filepath.Dir(filepath.Dir(file)); isModule(root) {
+			return root, nil
+		}
+	}
+	m := module()
+	if m == nil {
+		return "", errors.New("this program does not know which version of the module it has")
+	}
+	if r := m.Replace; r != nil {
+		if filepath.IsAbs(r.Path) && isModule(r.Path) {
+			return r.Path, nil
+		}
+		if r.Version == "" {
+			return "", fmt.Errorf("the source that replaces %s is not at %s", modulePath, r.Path)
+		}
+		m = r
+	}
+	if m.Version == "" || m.Version == "(devel)" {
+		return "", errors.New("this program was built from a source tree that is not here")
+	}
+	if goTool == "" {
+		return "", fmt.Errorf("the source of %s@%s is not here", m.Path, m.Version)
+	}
+	return download(ctx, goTool, m.Path+"@"+m.Version)
+}
+
+// isModule reports whether dir is the root of this module, with the guest's main.
+func isModule(dir string) bool {
+	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return false
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	_, err = os.Stat(filepath.Join(dir, "cmd", "berth-guest"))
+	return strings.TrimSpace(first) == "module "+modulePath && err == nil
+}
+
+// download has the go command fetch a version of the module, as the user's own
+// settings for modules allow, and returns where it is.
+func download(ctx context.Context, goTool, version string) (string, error) {
+	// In an empty directory no go.mod has a say.
+	dir, err := os.MkdirTemp("", "berth-guest-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, goTool, args...)
+		cmd.Dir = dir
+		cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GO111MODULE=on")
+		var out strings.Builder
+		var complaint tail
+		cmd.Stdout, cmd.Stderr = &out, &complaint
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("go %s: %w: %s", args[0], err, complaint.String())
+		}
+		return strings.TrimSpace(out.String()), nil
+	}
+	if _, err := run("mod", "download", version); err != nil {
+		return "", err
+	}
+	cacheDir, err := run("env", "GOMODCACHE")
+	if err != nil {
+		return "", err
+	}
+	path, v, _ := strings.Cut(version, "@")
+	root := filepath.Join(cacheDir, filepath.FromSlash(path)+"@"+v)
+	if !isModule(root) {
+		return "", fmt.Errorf("%s has no source of the guest", root)
+	}
+	return root, nil
+}
+
+func releaseName(platform, version, sum string) string {
+	h := sha256.Sum256([]byte(version + " " + sum))
+	return platform + "-" + hex.EncodeToString(h[:8])
+}
+
+// sourceName names the cache entry of what a source tree makes: by the content of
+// everything of this module that the guest binary is made of, and by the toolchain's
+// version as far as this program knows it.
+func sourceName(root, platform string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version())
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if err := hashFile(h, root, name); err != nil {
+			return "", err
+		}
+	}
+	for _, pkg := range guestPackages {
+		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(pkg)))
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries { // in the order of their names
+			if n := e.Name(); e.Type().IsRegular() && strings.HasSuffix(n, ".go") && !strings.HasSuffix(n, "_test.go") {
+				if err := hashFile(h, root, pkg+"/"+n); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return platform + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+func hashFile(w io.Writer, root, name string) error {
+	data, err := fs.ReadFile(os.DirFS(root), name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s %d\n%s\n", name, len(data), data)
+	return err
+}

@@ -1,0 +1,312 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// command is one command of the place, from its request until nobody can ask for it
+// any more. It belongs to the place: connections hold it and let go of it.
+type command struct {
+	id, key string
+	grace   time.Duration
+
+	// ready is closed when the command has started or has failed to; what
+	// follows is fixed from then on.
+	ready    chan struct{}
+	startErr error
+	process  *process
+	tree     *tree
+	out      [2]*outlet // stdout and stderr; nil where nobody asked
+	in       *inlet     // nil where nobody asked
+
+	// finished is closed when exit is known and all output has been read.
+	finished chan struct{}
+	exit     wire.Exit
+
+	aliases []string // more ids, by repeated keys; guarded by table.mu
+	kept    int64    // bytes of output that are kept; guarded by table.mu
+
+	mu       sync.Mutex
+	owner    string      // the client that a command without a key ends with
+	holds    int         // control streams
+	lapse    *time.Timer // runs out when nobody has taken it up again
+	killer   *killer
+	timedOut bool
+}
+
+// killer is one ending of a command's tree.
+type killer struct {
+	hurry     chan struct{} // closed when the grace is over early
+	hurried   bool          // guarded by command.mu
+	done      chan struct{} // what follows is valid once it is closed
+	outcome   spec.KillOutcome
+	survivors []spec.Survivor
+}
+
+// end ends the command's tree: TERM and, unless all of it goes within grace, KILL.
+// While one ending is under way a second call joins it, and with no grace cuts its
+// grace short.
+func (c *command) end(grace time.Duration) *killer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.killer == nil {
+		c.killer = &killer{hurry: make(chan struct{}), done: make(chan struct{})}
+		go c.kill(c.killer, grace)
+	} else if grace <= 0 && !c.killer.hurried {
+		c.killer.hurried = true
+		close(c.killer.hurry)
+	}
+	return c.killer
+}
+
+func (c *command) kill(k *killer, grace time.Duration) {
+	defer close(k.done)
+	exited := false
+	select {
+	case <-c.process.done:
+		exited = true
+	default:
+	}
+	if grace > 0 {
+		c.tree.terminate(grace, k.hurry)
+	}
+	proven, survivors := c.tree.kill()
+	k.survivors = survivors
+	switch {
+	case exited && len(survivors) == 0:
+		k.outcome = spec.KillExited
+	case proven:
+		k.outcome = spec.KillTerminated
+	default:
+		k.outcome = spec.KillUnknown
+	}
+}
+
+// begin starts the command and what carries its streams. On an error nothing is left
+// of it.
+func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
+	cmd, err := specCommand(req)
+	if err != nil {
+		return err
+	}
+	l, err := a.prepare(cmd)
+	if err != nil {
+		return err
+	}
+	defer l.dir.close()
+	p := pipes{null: a.null}
+	defer p.closeFar()
+	if err := a.connect(c, req, &p, window); err != nil {
+		p.closeNear()
+		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
+	}
+	group := a.groups.take()
+	c.process, err = l.start(a.reaper, group, p.far)
+	if group != nil && err != nil && spec.CodeOf(err) != spec.CodeStartFailed {
+		// Whatever keeps a process out of a group must not keep it from running.
+		a.groups.release(group)
+		group = nil
+		c.process, err = l.start(a.reaper, nil, p.far)
+	}
+	if err != nil {
+		a.groups.release(group)
+		p.closeNear()
+		return err
+	}
+	c.tree = newTree(a.reaper, c.process, l.tag, group)
+	for _, o := range c.out {
+		if o != nil {
+			go o.pump()
+		}
+	}
+	if c.in != nil {
+		go c.in.watch()
+	}
+	go a.attend(c, group, cmd.Timeout)
+	return nil
+}
+
+// pipes are the ends of a command's standard streams: far is given to the command,
+// near stays here.
+type pipes struct {
+	null *os.File
+	far  [3]*os.File
+	near []*os.File
+}
+
+// open makes the pipe of stream fd, with the near end non-blocking.
+func (p *pipes) open(fd int) (*os.File, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	near, far := ends[0], ends[1]
+	if fd == 0 {
+		near, far = far, near
+	}
+	p.far[fd] = os.NewFile(uintptr(far), "pipe")
+	if err := unix.SetNonblock(near, true); err != nil {
+		unix.Close(near)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(near), "pipe")
+	p.near = append(p.near, f)
+	return f, nil
+}
+
+// closeFar closes what the command has its own copies of.
+func (p *pipes) closeFar() {
+	for i, f := range p.far {
+		if f != nil && f != p.null && (i == 0 || f != p.far[i-1]) {
+			f.Close()
+		}
+	}
+}
+
+func (p *pipes) closeNear() {
+	for _, f := range p.near {
+		f.Close()
+	}
+}
+
+// connect makes the streams that req asks for. What it does not ask for is the null
+// device.
+func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int) error {
+	p.far = [3]*os.File{p.null, p.null, p.null}
+	if req.Stdin {
+		f, err := p.open(0)
+		if err != nil {
+			return err
+		}
+		if c.in, err = newInlet(f, &a.buffers); err != nil {
+			return err
+		}
+	}
+	for i, asked := range []bool{req.Stdout, req.Stderr && !req.Merge} {
+		if !asked {
+			continue
+		}
+		f, err := p.open(1 + i)
+		if err != nil {
+			return err
+		}
+		if c.out[i], err = newOutlet(f, window, c.key != "", &a.buffers); err != nil {
+			return err
+		}
+	}
+	if req.Merge {
+		p.far[2] = p.far[1]
+	}
+	return nil
+}
+
+// specCommand converts and checks what a host asked for: the guest trusts no limit
+// that it has not applied itself.
+func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
+	c := &spec.Command{Key: req.Key, Dir: string(req.Dir), CleanEnv: req.CleanEnv, MergeOutput: req.Merge, Env: make(map[string]string, len(req.Env))}
+	for _, arg := range req.Args {
+		c.Args = append(c.Args, string(arg))
+	}
+	for name, value := range req.Env {
+		c.Env[name] = string(value)
+	}
+	most := spec.MaxTimeout.Milliseconds()
+	if req.ID == "" || len(req.ID) > maxIDBytes || req.TimeoutMS < 0 || req.TimeoutMS > most || req.GraceMS < 0 || req.GraceMS > most {
+		return nil, spec.New(spec.CodeInvalid, "the request is out of range")
+	}
+	c.Timeout = time.Duration(req.TimeoutMS) * time.Millisecond
+	return c, c.Validate()
+}
+
+// attend sees a started command through to its end. The clock is the monotonic one
+// of the place.
+func (a *agent) attend(c *command, group *cgroup, timeout time.Duration) {
+	var deadline <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout - time.Since(c.process.begun))
+		defer t.Stop()
+		deadline = t.C
+	}
+	select {
+	case <-c.process.done:
+	case <-deadline:
+		// The leader may have ended in time and not have been noticed yet.
+		if a.reaper.running(c.process) {
+			c.mu.Lock()
+			c.timedOut = true
+			c.mu.Unlock()
+			c.end(c.grace)
+		}
+		<-c.process.done
+	}
+	if c.in != nil {
+		c.in.close()
+	}
+	for _, o := range c.out {
+		if o != nil {
+			o.leaderEnded()
+		}
+	}
+	for _, o := range c.out {
+		if o != nil {
+			<-o.done
+		}
+	}
+	c.conclude()
+	a.groups.release(group)
+	close(c.finished)
+	a.table.finish(c)
+	a.life.commandEnded()
+}
+
+// conclude waits for an ending that is under way and writes the exit down. From then
+// on the tree has no group: the next command may have it.
+func (c *command) conclude() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := c.killer; k != nil; k = c.killer {
+		c.mu.Unlock()
+		<-k.done
+		c.mu.Lock()
+		if k == c.killer {
+			c.exit.Kill, c.exit.Survivors = string(k.outcome), k.survivors
+			break
+		}
+	}
+	c.killer = nil // a later one finds what the command has left behind
+	c.tree.group = nil
+	p := c.process
+	c.exit.TimedOut = c.timedOut
+	c.exit.Code = p.status.ExitStatus()
+	if p.status.Signaled() {
+		c.exit.Signal = int(p.status.Signal())
+		c.exit.Code = 128 + c.exit.Signal
+	}
+	c.exit.DurationNS = p.ended.Sub(p.begun).Nanoseconds()
+	c.exit.UserNS, c.exit.SystemNS = p.usage.Utime.Nano(), p.usage.Stime.Nano()
+	c.exit.MaxRSSBytes = p.usage.Maxrss * 1024
+	for i, total := range []*int64{&c.exit.StdoutBytes, &c.exit.StderrBytes} {
+		if o := c.out[i]; o != nil {
+			*total = o.bytes()
+		}
+	}
+}
+
+// over reports whether the command has finished.
+func (c *command) over() bool {
+	select {
+	case <-c.finished:
+		return true
+	default:
+		return false
+	}
+}

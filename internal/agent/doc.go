@@ -1,0 +1,25 @@
+// Package agent is the inside of a guest: what runs commands, keeps their output
+// until it has been collected, serves files and ends the place.
+//
+// It lives among code that nobody has read, so it depends on nothing that a
+// command can change: results come from wait status and descriptors, never from
+// text; its settings come from its arguments and never show in a command's
+// environment; a signal that can be caught does not end it.
+//
+// One goroutine reaps every child (reaper.go); a command (command.go) owns two
+// outlets and an inlet, which outlive any connection; a client (client.go) is one
+// connection. What a host may rely on is written in package wire.
+//
+// # Environment
+//
+// A command gets the guest's own environment at its start, less BASH_ENV and ENV,
+// then what the request adds. Unless it asks for a clean one it also gets
+// BERTH_COMMAND, a random word by which a process that has left its session and
+// its parents is still recognised when the tree is killed.
+//
+// # Ending a tree
+//
+// Where the guest can make a cgroup, each command starts in one of its own, and
+// cgroup.kill proves that nothing is left. Elsewhere descendants are found in
+// /proc by parentage, by session and by BERTH_COMMAND, again and again.
+package agent

@@ -1,0 +1,94 @@
+//go:build linux
+
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerPolicy says who may connect to the guest.
+type peerPolicy string
+
+const (
+	peerOutside peerPolicy = "outside" // a process outside the guest's pid namespace
+	peerEngine  peerPolicy = "engine"  // a process that an engine put into it: its parent is outside
+	peerUser    peerPolicy = "user"    // a process of the same user, or root
+)
+
+func (p peerPolicy) known() bool {
+	return p == peerOutside || p == peerEngine || p == peerUser
+}
+
+// check refuses a peer that is not allowed to connect. A command of the place must
+// not be able to talk to the guest: it would be its own host.
+func (p peerPolicy) check(conn *net.UnixConn) error {
+	cred, pidfd, err := peerCred(conn)
+	if err != nil {
+		return err
+	}
+	if pidfd >= 0 {
+		defer unix.Close(pidfd)
+	}
+	refused := fmt.Errorf("peer pid %d uid %d is not %s", cred.Pid, cred.Uid, p)
+	switch p {
+	case peerOutside:
+		if cred.Pid != 0 {
+			return refused
+		}
+	case peerUser:
+		if int(cred.Uid) != os.Getuid() && cred.Uid != 0 {
+			return refused
+		}
+	case peerEngine:
+		if !fromEngine(int(cred.Pid), pidfd) {
+			return refused
+		}
+	default:
+		return refused
+	}
+	return nil
+}
+
+// fromEngine reports whether the parent of pid is outside our pid namespace. pidfd,
+// if not negative, is the peer's own: while it has not ended, pid is still its.
+// Without one, a pid that changes hands between two looks is the remaining gap.
+func fromEngine(pid, pidfd int) bool {
+	if pid <= 1 {
+		return false
+	}
+	before, ok := readStat(pid)
+	if !ok || before.ppid != 0 {
+		return false
+	}
+	if pidfd < 0 {
+		after, ok := readStat(pid)
+		return ok && after.ppid == 0 && after.start == before.start
+	}
+	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(ended, 0)
+	return err == nil && n == 0
+}
+
+// peerCred returns the credentials that the peer had when it connected, and its
+// pidfd where the kernel gives one, else -1.
+func peerCred(conn *net.UnixConn) (cred *unix.Ucred, pidfd int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, -1, err
+	}
+	pidfd = -1
+	ctlErr := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if p, perr := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); perr == nil {
+			pidfd = p
+		}
+	})
+	if ctlErr != nil {
+		return nil, -1, ctlErr
+	}
+	return cred, pidfd, err
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is the leader of a command. Its fields but done are valid once done is
+// closed.
+type process struct {
+	pid    int
+	begun  time.Time
+	done   chan struct{}
+	ended  time.Time
+	status unix.WaitStatus
+	usage  unix.Rusage
+
+	reaped bool // guarded by reaper.mu: the pid may belong to another process
+}
+
+// reaper waits for every child of this process, its own and adopted ones, from one
+// goroutine. Nothing else in the program may wait for a process.
+type reaper struct {
+	// onOrphan is called, from the reaping goroutine, after a process that is
+	// no leader has been reaped.
+	onOrphan func()
+
+	wake chan struct{} // there may be a child again
+
+	mu       sync.Mutex
+	live     map[int]*process
+	starting int              // starts under way, whose pids are not in live yet
+	early    map[int]*process // reaped while a start was under way
+}
+
+func newReaper(onOrphan func()) *reaper {
+	return &reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*process{}, early: map[int]*process{}}
+}
+
+// start starts a leader. The lock is not held meanwhile: an exec on a hanging file
+// system must not hold up every other command.
+func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*process, error) {
+	r.mu.Lock()
+	r.starting++
+	r.mu.Unlock()
+
+	begun := time.Now()
+	pid, err := forkExec(path, argv, attr)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var p *process
+	if err == nil {
+		if p = r.early[pid]; p != nil {
+			p.begun = begun
+		} else {
+			p = &process{pid: pid, begun: begun, done: make(chan struct{})}
+			r.live[pid] = p
+		}
+	}
+	if r.starting--; r.starting == 0 {
+		clear(r.early)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return p, err
+}
+
+// forkExec is syscall.ForkExec, patient with a program that has just been written:
+// another child that is between its fork and its exec may still hold it open.
+func forkExec(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	for try := 0; ; try++ {
+		pid, err := syscall.ForkExec(path, argv, attr)
+		if err != syscall.ETXTBSY || try == 10 {
+			return pid, err
+		}
+		time.Sleep(time.Duration(try+1) * time.Millisecond)
+	}
+}
+
+// run reaps for ever.
+func (r *reaper) run() {
+	for {
+		pid, err := waitAny()
+		switch err {
+		case nil:
+			r.reap(pid)
+		case unix.ECHILD:
+			r.rest()
+		}
+	}
+}
+
+// rest waits until there may be a child to wait for. An init also inherits orphans
+// of processes that an engine put into its namespace, and of those no word comes.
+func (r *reaper) rest() {
+	if os.Getpid() != 1 {
+		<-r.wake
+		return
+	}
+	const look = 5 * time.Second
+	t := time.NewTimer(look)
+	defer t.Stop()
+	select {
+	case <-r.wake:
+	case <-t.C:
+	}
+}
+
+// waitAny returns the pid of a child that has ended, which stays a zombie: its pid
+// is not free before reap has marked it under the lock.
+func waitAny() (int, error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	return siginfoPID(&info), nil
+}
+
+// siginfoPID reads si_pid, which follows three ints, aligned like a pointer.
+func siginfoPID(info *unix.Siginfo) int {
+	const offset = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), offset)))
+}
+
+func (r *reaper) reap(pid int) {
+	r.mu.Lock()
+	var status unix.WaitStatus
+	var usage unix.Rusage
+	got, err := unix.Wait4(pid, &status, unix.WNOHANG, &usage)
+	if err != nil || got != pid {
+		r.mu.Unlock() // syscall.ForkExec waits itself for a child whose exec failed
+		return
+	}
+	p := r.live[pid]
+	delete(r.live, pid)
+	orphan := p == nil
+	if orphan && r.starting > 0 {
+		p = &process{pid: pid, done: make(chan struct{})}
+		r.early[pid] = p
+	}
+	if p != nil {
+		p.reaped, p.status, p.usage, p.ended = true, status, usage, time.Now()
+		close(p.done)
+	}
+	r.mu.Unlock()
+	if orphan {
+		r.onOrphan()
+	}
+}
+
+// signalGroup signals the process group of p; one that has ended is no error.
+func (r *reaper) signalGroup(p *process, sig unix.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.reaped {
+		return nil
+	}
+	if err := unix.Kill(-p.pid, sig); err != nil && err != unix.ESRCH {
+		return err
+	}
+	return nil
+}
+
+// running reports whether p has not ended at this moment, whether or not its end
+// has been noticed.
+func (r *reaper) running(p *process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.reaped {
+		return false
+	}
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && siginfoPID(&info) == 0
+}
+
+// leaders returns the pids of all leaders that have not been reaped.
+func (r *reaper) leaders() map[int]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pids := make(map[int]bool, len(r.live))
+	for pid := range r.live {
+		pids[pid] = true
+	}
+	return pids
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/backend/all"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/spec"
+)
+
+func newDoctor(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor [--backend NAME]",
+		Short: "Say what works here, what is missing, and the cure",
+		Long: `Doctor tries what each backend needs and says what is missing and what cures it. The
+answer is no if something is missing that the chosen backend needs; the others are
+shown and do not count.`,
+		Example: `  berth doctor
+  berth doctor --backend docker
+  berth doctor --json | jq 'select(.state != "ok")'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd) },
+	}
+	addSettings(cmd.Flags(), "backend", "owner")
+	a.addCompletions(cmd)
+	return cmd
+}
+
+// finding is one line of doctor.
+type finding struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // ok, missing, or off: not configured
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+	// Needed: the chosen backend cannot do without.
+	Needed bool `json:"needed"`
+}
+
+func (a *app) doctor(cmd *cobra.Command) error {
+	chosen, err := a.registry.Lookup(a.config.Backend)
+	if err != nil {
+		return err
+	}
+	findings := []finding{a.checkConfig()}
+	p := a.progress("looking")
+	findings = append(findings, a.checkGuest(cmd))
+	for _, b := range a.registry.Backends() {
+		f := a.checkBackend(cmd, b)
+		f.Needed = b.Name == chosen.Name
+		if f.Needed && f.State == "off" {
+			f.State = "missing"
+		}
+		findings = append(findings, f)
+	}
+	p.stop()
+	for _, f := range findings {
+		if err := a.showFinding(f); err != nil {
+			return err
+		}
+		if f.Needed && f.State != "ok" {
+			err = status(statusNo)
+		}
+	}
+	return err
+}
+
+func (a *app) checkConfig() finding {
+	f := finding{Name: "configuration", State: "ok", Detail: a.config.File, Needed: true}
+	if f.Detail == "" {
+		f.Detail = "no file"
+	}
+	if len(a.config.Unknown) > 0 {
+		f.State = "missing"
+		f.Detail = "variables that mean nothing: " + strings.Join(a.config.Unknown, ", ")
+		f.Hint = "`berth info --settings` shows those that do"
+	}
+	return f
+}
+
+// checkGuest finds a guest binary as a backend would for a place of our platform.
+func (a *app) checkGuest(cmd *cobra.Command) finding {
+	f := finding{Name: "guest", Needed: true}
+	bin, err := guest.Binary(cmd.Context(), "linux", runtime.GOARCH, a.config.Backends().Process.Guest)
+	if err != nil {
+		return f.failed(cmd, err)
+	}
+	f.State = "ok"
+	f.Detail = fmt.Sprintf("%s, %.1f MiB", bin.Path, float64(bin.Size)/(1<<20))
+	return f
+}
+
+func (a *app) checkBackend(cmd *cobra.Command, b all.Backend) finding {
+	f := finding{Name: b.Name}
+	caps, err := probe(cmd.Context(), b)
+	switch {
+	case err != nil && spec.CodeOf(err) == spec.CodeInvalid:
+		f = f.failed(cmd, err)
+		f.State = "off"
+	case err != nil:
+		f = f.failed(cmd, err)
+	case !caps.Isolation.Has(b.Isolation):
+		f.State = "missing"
+		f.Detail = string(b.Isolation) + ": " + caps.Why(string(b.Isolation))
+		f.Hint = "without it: --isolation " + strings.Join(strings.Split(caps.Isolation.String(), ","), " or ")
+	default:
+		f.State = "ok"
+		f.Detail = fmt.Sprintf("isolation %s; network %s", caps.Isolation, caps.Network)
+	}
+	return f
+}
+
+func (f finding) failed(cmd *cobra.Command, err error) finding {
+	f.State = "missing"
+	_, f.Detail, f.Hint = describe(cmd, err)
+	return f
+}
+
+func (a *app) showFinding(f finding) error {
+	if a.json {
+		return a.print(f)
+	}
+	if err := a.say("%-8s %-14s %s", f.State, f.Name, clean(f.Detail)); err != nil || f.Hint == "" {
+		return err
+	}
+	return a.say("%23s hint: %s", "", clean(f.Hint))
+}

@@ -26,6 +26,7 @@ func streamCases() []Case {
 		{Name: "OutputMergesInOrder", Rule: "One pipe for both streams keeps the order of the command's writes.", Need: needShell, Run: outputMerged},
 		{Name: "OutputWaitsForASlowReader", Rule: "A slow reader slows the command and costs no memory anywhere.", Need: needCoreutils, Run: outputBackPressure},
 		{Name: "OutputReachesASlowReaderWhole", Rule: "A slow reader gets every byte.", Need: needCoreutils, Run: outputSlowReader},
+		{Name: "OutputWaitsForALateReader", Rule: "A reader that comes long after the command's end gets every byte.", Need: needCoreutils, Soak: true, Run: outputLateReader},
 		{Name: "OutputComesAsItIsWritten", Rule: "Output arrives while the command runs.", Need: needShell, Run: outputLive},
 		{Name: "WriterErrorEndsTheCopying", Rule: "A writer's error is returned by Wait once the command ended.", Need: needCoreutils, Run: outputWriterFails},
 		{Name: "StdinIsEmptyUnlessGiven", Rule: "Stdin is empty and closed unless given.", Need: needCoreutils, Run: stdinEmpty},
@@ -161,6 +162,26 @@ func outputSlowReader(ctx context.Context, t T, e *Env) {
 		if writes++; writes <= 20 {
 			time.Sleep(20 * time.Millisecond)
 		}
+		return got.Write(p)
+	})
+	if err := c.Run(); err != nil {
+		t.Fatalf("cat: %v", err)
+	}
+	wantText(t, "stdout", got.Bytes(), string(data))
+}
+
+func outputLateReader(ctx context.Context, t T, e *Env) {
+	data := noise(300_000, 8)
+	name := e.file("late")
+	e.write(ctx, t, name, data, files.WriteOptions{})
+	var got bytes.Buffer
+	c := e.Cmd(ctx, "cat", name)
+	first := true
+	c.Stdout = writerFunc(func(p []byte) (int, error) {
+		if first {
+			time.Sleep(15 * time.Second)
+		}
+		first = false
 		return got.Write(p)
 	})
 	if err := c.Run(); err != nil {

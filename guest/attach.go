@@ -379,9 +379,12 @@ func (p *process) resume(req *wire.Request) (*link, error) {
 	defer cancel()
 	var err error
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		var l *link
-		if l, err = p.attach(ctx, req); err == nil {
+		l, attachErr := p.attach(ctx, req)
+		if attachErr == nil {
 			return l, nil
+		}
+		if ctx.Err() == nil || err == nil { // the end of the window says less than what came before
+			err = attachErr
 		}
 		if ctx.Err() != nil || final(err) || p.s.o.Redial == nil {
 			break

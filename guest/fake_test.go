@@ -67,8 +67,11 @@ func (f *fake) dial(context.Context) (io.ReadWriteCloser, error) {
 
 func (c *fakeConn) run() {
 	h, err := wire.AcceptHello(c.raw, func(h *wire.HostHello) (*wire.GuestHello, error) {
-		if c.f.refuse != nil {
-			if err := c.f.refuse(h); err != nil {
+		c.f.mu.Lock()
+		refuse := c.f.refuse
+		c.f.mu.Unlock()
+		if refuse != nil {
+			if err := refuse(h); err != nil {
 				return nil, err
 			}
 		}
@@ -98,6 +101,10 @@ func (c *fakeConn) run() {
 			c.f.mu.Lock()
 			c.f.seen = append(c.f.seen, req.Op)
 			c.f.mu.Unlock()
+			if req.Op == wire.OpBye {
+				reply(st, wire.Reply{})
+				return
+			}
 			c.f.serve(c, st, &req)
 		}()
 	}

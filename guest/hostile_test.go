@@ -479,7 +479,10 @@ func TestOutputThatNeverEnds(t *testing.T) {
 
 type blockingReader struct{}
 
-func (blockingReader) Read([]byte) (int, error) { time.Sleep(4 * time.Second); return 0, io.EOF }
+func (blockingReader) Read([]byte) (int, error) {
+	time.Sleep(1500 * time.Millisecond)
+	return 0, io.EOF
+}
 
 type zeros struct{}
 

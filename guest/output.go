@@ -79,11 +79,22 @@ func (p *process) pump(o *output, l *link) {
 			l = l.follow()
 			continue
 		}
-		// The guest broke the protocol, or can no longer give what it owes.
-		p.settle(spec.Exit{}, err)
-		p.drop()
+		p.outputFailed(err)
 		return
 	}
+}
+
+// outputFailed ends a command whose guest broke the protocol, or can no longer give
+// what it owes. The streams of a command that did not start fail too, but then it is
+// for the control stream to say why.
+func (p *process) outputFailed(err error) {
+	select {
+	case <-p.started:
+	case <-p.over:
+	case <-time.After(lateOutput):
+	}
+	p.settle(spec.Exit{}, err)
+	p.drop()
 }
 
 func (p *process) outputEnded() {

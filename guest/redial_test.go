@@ -88,7 +88,10 @@ func TestRequestLostOnTheWay(t *testing.T) {
 		sent int
 		code spec.Code
 	}{
-		"stat":  {func(s *guest.Session) error { _, err := s.Files().Stat(context.Background(), "a", files.StatOptions{}); return err }, wire.OpStat, 2, ""},
+		"stat": {func(s *guest.Session) error {
+			_, err := s.Files().Stat(context.Background(), "a", files.StatOptions{})
+			return err
+		}, wire.OpStat, 2, ""},
 		"mkdir": {func(s *guest.Session) error { return s.Files().Mkdir(context.Background(), "a", files.MkdirOptions{}) }, wire.OpMkdir, 1, spec.CodeUnknownOutcome},
 		"list": {func(s *guest.Session) error {
 			for _, err := range s.Files().List(context.Background(), "a") {

@@ -119,9 +119,10 @@ func (d *docker) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 			err = fillErr
 		case filled:
 			session, err = d.provision(ctx, p)
-		default:
-			err = g.err
 		}
+	}
+	if g, ok := errors.AsType[*guestError](err); ok {
+		err = g.err
 	}
 	if err == nil {
 		return session, nil

@@ -19,6 +19,8 @@ const (
 	// attempts bounds how often Provision starts over because a container of the
 	// name appeared or went away meanwhile.
 	attempts = 8
+	// listenLimit bounds the wait for a started guest.
+	listenLimit = 10 * time.Second
 	// settleLimit is how long a container that somebody else created is left to
 	// them to prepare and start.
 	settleLimit = 3 * time.Second
@@ -170,12 +172,21 @@ func (d *docker) start(ctx context.Context, p *plan, c *container.InspectRespons
 	default:
 		return nil, err
 	}
-	session, err := d.open(ctx, p.auth, c)
-	switch spec.CodeOf(err) {
-	case spec.CodeNotFound, spec.CodeUnavailable:
-		return nil, d.unborn(c, d.died(ctx, p, c, w, err))
+	// A started container is one whose program was started: a relay that comes
+	// before the guest listens is turned away, and comes again.
+	for deadline := time.Now().Add(listenLimit); ; {
+		session, err := d.open(ctx, p.auth, c)
+		code := spec.CodeOf(err)
+		switch {
+		case code != spec.CodeNotFound && code != spec.CodeUnavailable:
+			return session, err
+		case code == spec.CodeNotFound || time.Now().After(deadline):
+			return nil, d.unborn(c, d.died(ctx, p, c, w, err))
+		}
+		if err := pause(ctx, pollEvery); err != nil {
+			return nil, err
+		}
 	}
-	return session, err
 }
 
 func (d *docker) unborn(c *container.InspectResponse, err error) error {

@@ -68,11 +68,14 @@ func New(o Options) (driver.Driver, error) {
 		o.BaseEnv = place.BaseEnv(os.Environ())
 	}
 	o.Guest.AllowSelf = true
-	return &backend{o}, nil
+	return &backend{o: o}, nil
 }
 
 // backend is the driver. Its places lie in one directory of the state directory.
-type backend struct{ o Options }
+type backend struct {
+	o     Options
+	found found
+}
 
 // Name implements driver.Driver.
 func (b *backend) Name() string { return name }

@@ -215,21 +215,18 @@ func (p *pool) open(ctx context.Context, c *client) (*ssh.Session, error) {
 }
 
 // refused notes that c takes no more channels than it has. It returns true if the
-// server does not take any.
+// server takes none at all.
 func (p *pool) refused(c *client) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case !c.served:
-		p.drop(c)
-		return true
-	case c.open == 0:
-		// The server still counts channels that are closed here.
-		p.drop(c)
-	default:
+	if c.open > 0 {
 		c.limit = c.open
+		return false
 	}
-	return false
+	// Either it has never opened one, or it still counts channels that are
+	// closed here: of no use in both cases.
+	p.drop(c)
+	return !c.served
 }
 
 // release gives the place of a closed channel back.

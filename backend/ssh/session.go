@@ -182,52 +182,56 @@ func (h *host) send(parent context.Context, c call) (*stream, *place.Answer, err
 }
 
 // try sends the call once.
-func (h *host) try(ctx context.Context, c call) (s *stream, answer *place.Answer, err error) {
+func (h *host) try(ctx context.Context, c call) (*stream, *place.Answer, error) {
 	need := "have"
 	if c.req.Mode == place.ModeProvision {
 		need = "make"
 	}
 	line := shell(placeScript, h.far.guestPath(h.bin.Hash), strconv.FormatInt(h.bin.Size, 10), h.far.dir, c.verb, need)
-	if s, err = h.pool.exec(ctx, line); err != nil {
+	s, err := h.pool.exec(ctx, line)
+	if err != nil {
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { s.Close() })
-	defer func() {
-		// An answer that came just before the end of ctx belongs to a stream
-		// that is closed.
-		if !stop() && err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			s.Close()
-		}
-	}()
+	answer, err := h.exchange(ctx, s, c)
+	if !stop() && err == nil {
+		err = ctx.Err() // the answer came just before, and its stream is closed
+	}
+	if err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	return s, answer, nil
+}
+
+// exchange sends the request and reads the answer.
+func (h *host) exchange(ctx context.Context, s *stream, c call) (*place.Answer, error) {
 	// A script that ends early says why by its exit status.
 	_ = within(ctx, func() error { return wire.WriteMessage(s, c.req) })
 	var head [1]byte
 	n, err := io.ReadFull(s, head[:])
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	case n == 0:
-		return nil, nil, h.silent(ctx, s, c)
+		return nil, c.silent(ctx, s)
 	case head[0] != wire.FrameJSON:
-		return nil, nil, c.lost(strayOutput(append(head[:], s.rest()...), s))
+		return nil, c.lost(strayOutput(append(head[:], s.rest()...), s))
 	}
-	answer, err = place.ReadAnswer(io.MultiReader(bytes.NewReader(head[:]), s))
+	answer, err := place.ReadAnswer(io.MultiReader(bytes.NewReader(head[:]), s))
 	switch {
 	case err == nil:
-		return s, answer, nil
+		return answer, nil
 	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, wire.ErrProtocol):
-		return nil, nil, c.lost(err)
+		return nil, c.lost(err)
 	}
-	return nil, nil, err
+	return nil, err
 }
 
 // silent says what it means that the stream ended without an answer.
-func (h *host) silent(ctx context.Context, s *stream, c call) error {
+func (c call) silent(ctx context.Context, s *stream) error {
 	code, known, err := s.status(ctx)
 	if err != nil {
 		return err

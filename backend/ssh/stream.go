@@ -38,8 +38,27 @@ type stream struct {
 	exit   error         // what ssh.Session.Wait said
 }
 
-// exec runs command, a line for the login shell, and returns its stream.
+// exec runs command, a line for the login shell, and returns its stream. Where the
+// connection turns out dead in the course of it, it is repeated on another: until
+// its input is sent, no command of ours does anything.
 func (p *pool) exec(ctx context.Context, command string) (*stream, error) {
+	const attempts = 3
+	for i := 1; ; i++ {
+		s, err := p.execOnce(ctx, command)
+		switch {
+		case err == nil:
+			return s, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !errors.Is(err, errBroke) || i == attempts:
+			return nil, err
+		}
+	}
+}
+
+var errBroke = errors.New("the connection to the host broke")
+
+func (p *pool) execOnce(ctx context.Context, command string) (*stream, error) {
 	sess, release, err := p.session(ctx)
 	if err != nil {
 		return nil, err
@@ -52,19 +71,16 @@ func (p *pool) exec(ctx context.Context, command string) (*stream, error) {
 	sess.Stderr = s.stderr
 	s.stdin, _ = sess.StdinPipe() // neither fails before Start
 	stdout, _ := sess.StdoutPipe()
-
 	if err := within(ctx, func() error { return sess.Start(command) }); err != nil {
 		go func() { // on a dead line Close waits, too
 			sess.Close()
 			release()
 		}()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		// The only refusal that SSH knows has no text but the command's.
+		if strings.HasPrefix(err.Error(), "ssh: command ") {
+			return nil, &spec.Error{Code: spec.CodePermission, Err: errors.New("the host runs no command for this user"), Hint: "see the restrictions of the key and of the user in the host's sshd_config"}
 		}
-		if errors.Is(err, io.EOF) {
-			return nil, &spec.Error{Code: spec.CodeUnavailable, Err: errors.New("the connection to the host broke"), Hint: "try again"}
-		}
-		return nil, &spec.Error{Code: spec.CodePermission, Err: fmt.Errorf("the host runs no command: %w", err), Hint: "see the restrictions of the key and of the user in the host's sshd_config"}
+		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("%w: %w", errBroke, err), Hint: "see the log of the host's sshd"}
 	}
 	go s.wait()
 	go s.pump(stdout)

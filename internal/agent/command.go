@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/proc"
+	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -23,10 +25,10 @@ type command struct {
 	// follows is fixed from then on.
 	ready    chan struct{}
 	startErr error
-	process  *process
-	tree     *tree
-	out      [2]*outlet // stdout and stderr; nil where nobody asked
-	in       *inlet     // nil where nobody asked
+	process  *proc.Process
+	tree     *proc.Tree
+	out      [2]*stream.Outlet // stdout and stderr; nil where nobody asked
+	in       *stream.Inlet     // nil where nobody asked
 
 	// finished is closed when exit is known and all output has been read.
 	finished chan struct{}
@@ -72,14 +74,14 @@ func (c *command) kill(k *killer, grace time.Duration) {
 	defer close(k.done)
 	exited := false
 	select {
-	case <-c.process.done:
+	case <-c.process.Done:
 		exited = true
 	default:
 	}
 	if grace > 0 {
-		c.tree.terminate(grace, k.hurry)
+		c.tree.Terminate(grace, k.hurry)
 	}
-	proven, survivors := c.tree.kill()
+	proven, survivors := c.tree.Kill()
 	k.survivors = survivors
 	switch {
 	case exited && len(survivors) == 0:
@@ -98,38 +100,37 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.prepare(cmd)
+	l, tag, err := a.prepare(cmd)
 	if err != nil {
 		return err
 	}
-	defer l.dir.close()
+	defer l.Dir.Close()
 	p := pipes{null: a.null}
 	defer p.closeFar()
 	if err := a.connect(c, req, &p, window); err != nil {
 		p.closeNear()
 		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	group := a.groups.take()
-	c.process, err = l.start(a.reaper, group, p.far)
-	if group != nil && err != nil && spec.CodeOf(err) != spec.CodeStartFailed {
+	group := a.groups.Take()
+	c.process, err = l.Start(a.reaper, group, p.far)
+	if err != nil && group != nil {
 		// Whatever keeps a process out of a group must not keep it from running.
-		a.groups.release(group)
+		a.groups.Release(group)
 		group = nil
-		c.process, err = l.start(a.reaper, nil, p.far)
+		c.process, err = l.Start(a.reaper, nil, p.far)
 	}
 	if err != nil {
-		a.groups.release(group)
 		p.closeNear()
 		return err
 	}
-	c.tree = newTree(a.reaper, c.process, l.tag, group)
+	c.tree = proc.NewTree(a.reaper, c.process, tag, group)
 	for _, o := range c.out {
 		if o != nil {
-			go o.pump()
+			go o.Pump()
 		}
 	}
 	if c.in != nil {
-		go c.in.watch()
+		go c.in.Watch()
 	}
 	go a.attend(c, group, cmd.Timeout)
 	return nil
@@ -187,7 +188,7 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 		if err != nil {
 			return err
 		}
-		if c.in, err = newInlet(f, &a.buffers); err != nil {
+		if c.in, err = stream.NewInlet(f, &a.buffers); err != nil {
 			return err
 		}
 	}
@@ -199,7 +200,7 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 		if err != nil {
 			return err
 		}
-		if c.out[i], err = newOutlet(f, window, c.key != "", &a.buffers); err != nil {
+		if c.out[i], err = stream.NewOutlet(f, window, c.key != "", &a.buffers); err != nil {
 			return err
 		}
 	}
@@ -229,40 +230,40 @@ func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
 
 // attend sees a started command through to its end. The clock is the monotonic one
 // of the place.
-func (a *agent) attend(c *command, group *cgroup, timeout time.Duration) {
+func (a *agent) attend(c *command, group *proc.Group, timeout time.Duration) {
 	var deadline <-chan time.Time
 	if timeout > 0 {
-		t := time.NewTimer(timeout - time.Since(c.process.begun))
+		t := time.NewTimer(timeout - time.Since(c.process.Begun))
 		defer t.Stop()
 		deadline = t.C
 	}
 	select {
-	case <-c.process.done:
+	case <-c.process.Done:
 	case <-deadline:
 		// The leader may have ended in time and not have been noticed yet.
-		if a.reaper.running(c.process) {
+		if a.reaper.Running(c.process) {
 			c.mu.Lock()
 			c.timedOut = true
 			c.mu.Unlock()
 			c.end(c.grace)
 		}
-		<-c.process.done
+		<-c.process.Done
 	}
 	if c.in != nil {
-		c.in.close()
+		c.in.Close()
 	}
 	for _, o := range c.out {
 		if o != nil {
-			o.leaderEnded()
+			o.LeaderEnded()
 		}
 	}
 	for _, o := range c.out {
 		if o != nil {
-			<-o.done
+			<-o.Done()
 		}
 	}
 	c.conclude()
-	a.groups.release(group)
+	a.groups.Release(group)
 	close(c.finished)
 	a.table.finish(c)
 	a.life.commandEnded()
@@ -273,30 +274,27 @@ func (a *agent) attend(c *command, group *cgroup, timeout time.Duration) {
 func (c *command) conclude() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k := c.killer; k != nil; k = c.killer {
+	if k := c.killer; k != nil {
 		c.mu.Unlock()
 		<-k.done
 		c.mu.Lock()
-		if k == c.killer {
-			c.exit.Kill, c.exit.Survivors = string(k.outcome), k.survivors
-			break
-		}
+		c.exit.Kill, c.exit.Survivors = string(k.outcome), k.survivors
 	}
 	c.killer = nil // a later one finds what the command has left behind
-	c.tree.group = nil
+	c.tree.LeaveGroup()
 	p := c.process
 	c.exit.TimedOut = c.timedOut
-	c.exit.Code = p.status.ExitStatus()
-	if p.status.Signaled() {
-		c.exit.Signal = int(p.status.Signal())
+	c.exit.Code = p.Status.ExitStatus()
+	if p.Status.Signaled() {
+		c.exit.Signal = int(p.Status.Signal())
 		c.exit.Code = 128 + c.exit.Signal
 	}
-	c.exit.DurationNS = p.ended.Sub(p.begun).Nanoseconds()
-	c.exit.UserNS, c.exit.SystemNS = p.usage.Utime.Nano(), p.usage.Stime.Nano()
-	c.exit.MaxRSSBytes = p.usage.Maxrss * 1024
+	c.exit.DurationNS = p.Ended.Sub(p.Begun).Nanoseconds()
+	c.exit.UserNS, c.exit.SystemNS = p.Usage.Utime.Nano(), p.Usage.Stime.Nano()
+	c.exit.MaxRSSBytes = p.Usage.Maxrss * 1024
 	for i, total := range []*int64{&c.exit.StdoutBytes, &c.exit.StderrBytes} {
 		if o := c.out[i]; o != nil {
-			*total = o.bytes()
+			*total = o.Bytes()
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/agent/proc"
 )
 
 // peerPolicy says who may connect to the guest.
@@ -60,13 +62,13 @@ func fromEngine(pid, pidfd int) bool {
 	if pid <= 1 {
 		return false
 	}
-	before, ok := readStat(pid)
-	if !ok || before.ppid != 0 {
+	before, ok := proc.ReadStat(pid)
+	if !ok || before.PPID != 0 {
 		return false
 	}
 	if pidfd < 0 {
-		after, ok := readStat(pid)
-		return ok && after.ppid == 0 && after.start == before.start
+		after, ok := proc.ReadStat(pid)
+		return ok && after.PPID == 0 && after.Start == before.Start
 	}
 	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	n, err := unix.Poll(ended, 0)

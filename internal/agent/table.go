@@ -161,7 +161,7 @@ func (t *table) finish(c *command) {
 	var bytes int64
 	for _, o := range c.out {
 		if o != nil {
-			bytes += o.settle()
+			bytes += o.Settle()
 		}
 	}
 	t.mu.Lock()
@@ -189,7 +189,7 @@ func (t *table) dropOutput(c *command) {
 	}
 	for _, o := range c.out {
 		if o != nil {
-			o.forgetHead()
+			o.ForgetHead()
 		}
 	}
 	t.bytes -= c.kept

@@ -57,7 +57,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 // newRoot builds the whole tree of commands.
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "berth",
+		Use:   "berth [FLAG]...",
 		Short: "Run commands in a sandbox",
 		Long: `Berth gives a command a place to work: this machine inside a kernel sandbox, a
 container, another machine over SSH. It behaves the same in all of them.`,
@@ -67,11 +67,12 @@ container, another machine over SSH. It behaves the same in all of them.`,
   berth exec --key session-1 -- pytest -q
   berth down --key session-1
   berth doctor                          # what works here, and what is missing`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		Args:              cobra.ArbitraryArgs,
-		PersistentPreRunE: a.prepare,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		SilenceErrors:         true,
+		DisableFlagsInUseLine: true,
+		SilenceUsage:          true,
+		Args:                  cobra.ArbitraryArgs,
+		PersistentPreRunE:     a.prepare,
+		CompletionOptions:     cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -95,6 +96,7 @@ container, another machine over SSH. It behaves the same in all of them.`,
 			cmd.Annotations = map[string]string{}
 		}
 		cmd.Annotations[exitStatusKey] = exitStatusText(cmd)
+		cmd.DisableFlagsInUseLine = true
 		root.AddCommand(cmd)
 	}
 	root.Annotations = map[string]string{exitStatusKey: exitStatusText(root)}

@@ -91,7 +91,7 @@ func (a *app) remove(cmd *cobra.Command, backend string, key spec.Key) error {
 	if err != nil {
 		return err
 	}
-	d, err := b.Open()
+	d, err := openOne(b)
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func (a *app) showBackend(cmd *cobra.Command, b all.Backend, caps spec.Caps, fai
 func probe(ctx context.Context, b all.Backend) (spec.Caps, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	d, err := b.Open()
+	d, err := openOne(b)
 	if err != nil {
 		return spec.Caps{}, err
 	}

@@ -116,7 +116,7 @@ func (a *app) owned(ctx context.Context, silent func(all.Backend, error)) []spec
 func listOne(ctx context.Context, b all.Backend) ([]spec.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	d, err := b.Open()
+	d, err := openOne(b)
 	if err != nil {
 		return nil, err
 	}

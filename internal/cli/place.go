@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/config"
+	"github.com/berth-dev/berth/spec"
 )
 
 // cleanupTimeout bounds what is tidied up after a command; what it leaves, a
@@ -96,8 +98,28 @@ func (a *app) open() (driver.Driver, all.Backend, error) {
 	if err != nil {
 		return nil, b, err
 	}
-	d, err := b.Open()
+	d, err := openOne(b)
 	return d, b, err
+}
+
+// openOne makes a driver. What is wrong with its options can be set right: an error
+// says where.
+func openOne(b all.Backend) (driver.Driver, error) {
+	d, err := b.Open()
+	if spec.CodeOf(err) != spec.CodeInvalid {
+		return d, err
+	}
+	var names []string
+	for _, s := range config.Settings() {
+		if strings.HasPrefix(s.Key, b.Name+".") {
+			names = append(names, s.Env)
+		}
+	}
+	e := spec.Wrap(err, "open", b.Name, "", "").(*spec.Error)
+	if len(names) > 0 {
+		e.Hint = "this backend's settings are " + strings.Join(names, ", ")
+	}
+	return d, e
 }
 
 // provision makes or adopts the sandbox that flags ask for, showing what takes long.

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// berth returns a command line of berth that runs in a directory of its own, and
+// berthCommand returns a command line of berth that runs in a directory of its own, and
 // that directory.
-func berth(t *testing.T, args ...string) (*exec.Cmd, string) {
+func berthCommand(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -65,7 +65,7 @@ func await(t *testing.T, name string) {
 func TestBytesUntouched(t *testing.T) {
 	for _, isolation := range []string{"none", "guard"} {
 		t.Run(isolation, func(t *testing.T) {
-			cmd, _ := berth(t, "run", "--isolation", isolation, "--", "cat")
+			cmd, _ := berthCommand(t, "run", "--isolation", isolation, "--", "cat")
 			data := make([]byte, 3<<20)
 			if _, err := rand.Read(data); err != nil {
 				t.Fatal(err)
@@ -95,7 +95,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script := "trap 'echo got " + test.name + "; exit 42' " + test.name + "; touch ready; while :; do sleep 0.05; done"
-			cmd, dir := berth(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", script)
+			cmd, dir := berthCommand(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", script)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
@@ -117,7 +117,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 
 // A command that a forwarded signal kills ends with 128+n.
 func TestSignalDeath(t *testing.T) {
-	cmd, dir := berth(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", "touch ready; exec sleep 1000")
+	cmd, dir := berthCommand(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", "touch ready; exec sleep 1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestSignalDeath(t *testing.T) {
 
 // "Three interrupts within two seconds kill it", whatever it does about them.
 func TestThreeInterruptsKill(t *testing.T) {
-	cmd, dir := berth(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", "trap '' INT; touch ready; sleep 1000 & wait; wait; sleep 1000")
+	cmd, dir := berthCommand(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", "trap '' INT; touch ready; sleep 1000 & wait; wait; sleep 1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestThreeInterruptsKill(t *testing.T) {
 // A client that is killed leaves nothing: its guest ends the place after it, and the
 // next attach to a place with a key works.
 func TestClientKilled(t *testing.T) {
-	up, dir := berth(t, "up", "--key", "k", "--isolation", "none")
+	up, dir := berthCommand(t, "up", "--key", "k", "--isolation", "none")
 	if out, err := up.CombinedOutput(); err != nil {
 		t.Fatalf("up: %v\n%s", err, out)
 	}
@@ -180,7 +180,7 @@ func TestClientKilled(t *testing.T) {
 
 // An output that nobody reads any more ends the command, as a pipe of a shell would.
 func TestBrokenPipe(t *testing.T) {
-	cmd, _ := berth(t, "run", "-n", "--isolation", "none", "--", "yes")
+	cmd, _ := berthCommand(t, "run", "-n", "--isolation", "none", "--", "yes")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestBrokenPipe(t *testing.T) {
 // The output of a command that is too much for --json is cut in the middle and
 // counted; bytes that are no text come whole.
 func TestJSONOutput(t *testing.T) {
-	cmd, _ := berth(t, "run", "-n", "--isolation", "none", "--json", "--", "sh", "-c", `head -c 3000000 /dev/zero | tr '\0' x; printf '\377' >&2; exit 3`)
+	cmd, _ := berthCommand(t, "run", "-n", "--isolation", "none", "--json", "--", "sh", "-c", `head -c 3000000 /dev/zero | tr '\0' x; printf '\377' >&2; exit 3`)
 	out, err := cmd.Output()
 	if got := statusOf(t, err); got != 3 {
 		t.Errorf("exit status %d, want 3", got)
@@ -234,7 +234,7 @@ func TestJSONOutput(t *testing.T) {
 func TestTimeoutLeavesNothing(t *testing.T) {
 	for _, isolation := range []string{"none", "guard"} {
 		t.Run(isolation, func(t *testing.T) {
-			cmd, dir := berth(t, "run", "-n", "--isolation", isolation, "--timeout", "1500ms", "--", "sh", "-c", "echo first; setsid sleep 1000 & sleep 1000")
+			cmd, dir := berthCommand(t, "run", "-n", "--isolation", isolation, "--timeout", "1500ms", "--", "sh", "-c", "echo first; setsid sleep 1000 & sleep 1000")
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			out, err := cmd.Output()
@@ -251,7 +251,7 @@ func TestTimeoutLeavesNothing(t *testing.T) {
 
 // Each start of a sandbox and its end leave no file in the state directory.
 func TestStateIsEmptied(t *testing.T) {
-	cmd, dir := berth(t, "run", "-n", "--isolation", "none", "--", "true")
+	cmd, dir := berthCommand(t, "run", "-n", "--isolation", "none", "--", "true")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -178,7 +178,7 @@ func TestFarSide(t *testing.T) {
 		t.Errorf("owned: %+v", owned)
 	}
 	if _, _, err := far(t, dir, place.VerbStop, place.Request{Owner: "o", Key: "k"}); err != nil || exists(rec) {
-		t.Errorf("stop: %v", err); dump(t, rec.PID)
+		t.Errorf("stop: %v", err)
 	}
 	_, _, err = far(t, dir, place.VerbConnect, place.Request{Owner: "o", Mode: place.ModeAttach, Key: "k"})
 	wantCode(t, err, spec.CodeNotFound)

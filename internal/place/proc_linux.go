@@ -51,12 +51,6 @@ func identify(pid int) (proc, bool) {
 	return proc{pid, st.ticks}, ok
 }
 
-// exists reports whether p is in the process table, as a zombie perhaps.
-func (p proc) exists() bool {
-	st, ok := readStat(p.pid)
-	return ok && st.ticks == p.ticks
-}
-
 // alive reports whether p runs.
 func (p proc) alive() bool {
 	st, ok := readStat(p.pid)
@@ -130,10 +124,13 @@ func (h *handle) wait(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// waitReaped gives the parent of an ended process, which waits for it, a moment to
-// take it off the process table.
+// waitReaped gives the goroutine of this process that waits for an ended child a moment
+// to take it off the process table. A zombie of another parent is that one's affair.
 func (h *handle) waitReaped() {
-	for wait := 100 * time.Microsecond; wait < 200*time.Millisecond && h.exists(); wait *= 2 {
+	for wait := 100 * time.Microsecond; wait < 200*time.Millisecond; wait *= 2 {
+		if st, ok := readStat(h.pid); !ok || st.ticks != h.ticks || st.ppid != os.Getpid() {
+			return
+		}
 		time.Sleep(wait)
 	}
 }

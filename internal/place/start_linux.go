@@ -168,9 +168,10 @@ type child struct {
 	err     error         // of the wait; to be read after ended
 }
 
-// spawn starts the planned process: in a session of its own, with no descriptor but
-// the listener, and with nobody's death tied to it - a parent-death signal follows the
-// thread that forked, and Go ends threads.
+// spawn starts the planned process: in a session of its own, with no descriptor of ours
+// but the listener, and with nobody's death tied to it - a parent-death signal follows
+// the thread that forked, and Go ends threads. What this program has itself inherited
+// open for its children is the guest's to close to its commands.
 func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.File) (*child, error) {
 	logPath := filepath.Join(dir, logName)
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)

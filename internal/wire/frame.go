@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // The kinds of a frame.
@@ -65,11 +66,28 @@ func WriteData(w io.Writer, p []byte, chunk int) (int, error) {
 // WriteEnd writes the frame that says the data is complete.
 func WriteEnd(w io.Writer) error { return writeFrame(w, FrameEnd, nil) }
 
+// framer is a stream that lends the memory in which a frame is put together.
+type framer interface {
+	borrow() *[]byte
+	giveBack(*[]byte)
+}
+
+// writeFrame writes one frame in one Write, so that frames of concurrent writers
+// never mix.
 func writeFrame(w io.Writer, kind byte, payload []byte) error {
-	buf := make([]byte, frameHeaderBytes, frameHeaderBytes+len(payload))
-	buf[0] = kind
-	binary.BigEndian.PutUint32(buf[1:], uint32(len(payload)))
-	_, err := w.Write(append(buf, payload...))
+	var buf []byte
+	if f, ok := w.(framer); ok {
+		lent := f.borrow()
+		defer func() {
+			*lent = buf[:0]
+			f.giveBack(lent)
+		}()
+		buf = *lent
+	}
+	buf = slices.Grow(buf, frameHeaderBytes+len(payload))
+	buf = binary.BigEndian.AppendUint32(append(buf, kind), uint32(len(payload)))
+	buf = append(buf, payload...)
+	_, err := w.Write(buf)
 	return err
 }
 

@@ -81,6 +81,8 @@ func (p Profile) config(host bool) *yamux.Config {
 // Mux is one connection after its hello.
 type Mux struct {
 	s *yamux.Session
+	// frames holds memory in which streams put frames together.
+	frames sync.Pool
 }
 
 // HostMux runs the host's side on conn. It cuts off a guest that opens a stream
@@ -92,7 +94,7 @@ func HostMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
 		conn.Close()
 		return nil, err
 	}
-	m := &Mux{s}
+	m := &Mux{s: s}
 	go func() {
 		if _, err := s.AcceptStream(); err == nil {
 			s.Close()
@@ -108,7 +110,7 @@ func GuestMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
 		conn.Close()
 		return nil, err
 	}
-	return &Mux{s}, nil
+	return &Mux{s: s}, nil
 }
 
 // Open opens a stream and sends req on it. The caller closes the stream.
@@ -117,7 +119,7 @@ func (m *Mux) Open(req *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{Stream: st}
+	s := &Stream{st, m}
 	if err := WriteMessage(s, req); err != nil {
 		s.Close()
 		return nil, err
@@ -131,7 +133,7 @@ func (m *Mux) Accept() (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{Stream: st}, nil
+	return &Stream{st, m}, nil
 }
 
 // Done is closed when the connection is gone.
@@ -141,7 +143,24 @@ func (m *Mux) Done() <-chan struct{} { return m.s.CloseChan() }
 func (m *Mux) Close() error { return m.s.Close() }
 
 // Stream is one stream of a Mux.
-type Stream struct{ *yamux.Stream }
+type Stream struct {
+	*yamux.Stream
+	mux *Mux
+}
+
+func (s *Stream) borrow() *[]byte {
+	if buf, ok := s.mux.frames.Get().(*[]byte); ok {
+		return buf
+	}
+	return new([]byte)
+}
+
+// giveBack keeps what a data frame needs; a larger message was an exception.
+func (s *Stream) giveBack(buf *[]byte) {
+	if cap(*buf) <= 2*MaxDataBytes {
+		s.mux.frames.Put(buf)
+	}
+}
 
 // Bind makes the end of ctx fail whatever waits on the stream. The caller calls
 // stop when the call is over, and asks ctx.Err() when one failed.

@@ -46,6 +46,9 @@ type Server struct {
 	KeyFile string
 	// KnownHosts lists the server's host keys under Addr.
 	KnownHosts string
+	// Home is HOME on the far side: empty, so that no start-up file of the
+	// account's login shell has a say in the test.
+	Home string
 	// Dir holds all of the above, and room for the test's own files.
 	Dir string
 
@@ -61,6 +64,10 @@ func Start(tb testing.TB, o Options) *Server {
 	s := &Server{Dir: tb.TempDir(), log: &logBuffer{}, known: o.Known}
 	s.KeyFile = filepath.Join(s.Dir, "id_client")
 	s.KnownHosts = filepath.Join(s.Dir, "known_hosts")
+	s.Home = filepath.Join(s.Dir, "home")
+	if err := os.Mkdir(s.Home, 0o700); err != nil {
+		tb.Fatal(err)
+	}
 	me, err := user.Current()
 	if err != nil {
 		tb.Fatal(err)
@@ -146,6 +153,7 @@ func (s *Server) config(o Options, port int) string {
 		"ListenAddress 127.0.0.1",
 		"Port "+strconv.Itoa(port),
 		"AuthorizedKeysFile "+filepath.Join(s.Dir, "authorized_keys"),
+		"SetEnv HOME="+s.Home,
 		"PidFile none",
 		"StrictModes no", // the temporary directory's parents are not ours
 		"UsePAM no",

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package proc
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procStat is what /proc says of one process. pid and start together name it: a
+// Stat is what /proc says of one process. PID and Start together name it: a
 // pid alone may have been given to another.
-type procStat struct {
-	pid, ppid, pgrp, sid int
-	state                byte
-	start                uint64 // ticks since boot
-	name                 string
+type Stat struct {
+	PID, PPID, Group, Session int
+	state                     byte
+	Start                     uint64 // ticks since boot
+	name                      string
 }
 
 // dead reports a process that only waits to be reaped.
-func (p *procStat) dead() bool { return p.state == 'Z' || p.state == 'X' || p.state == 'x' }
+func (p *Stat) dead() bool { return p.state == 'Z' || p.state == 'X' || p.state == 'x' }
 
-// readStat reads /proc/<pid>/stat.
-func readStat(pid int) (procStat, bool) {
+// ReadStat reads /proc/<pid>/stat.
+func ReadStat(pid int) (Stat, bool) {
 	var buf [1024]byte
 	data := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
 	return parseStat(data)
@@ -31,42 +31,42 @@ func readStat(pid int) (procStat, bool) {
 
 // parseStat parses "pid (name) state ppid pgrp session ...", where the name may
 // hold anything, parentheses and newlines included.
-func parseStat(data []byte) (procStat, bool) {
+func parseStat(data []byte) (Stat, bool) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
-		return procStat{}, false
+		return Stat{}, false
 	}
 	const startField = 22 - 3 // of those behind the name
 	rest := bytes.Fields(data[end+1:])
 	if len(rest) <= startField || len(rest[0]) != 1 {
-		return procStat{}, false
+		return Stat{}, false
 	}
-	p := procStat{state: rest[0][0], name: string(data[open+1 : end])}
+	p := Stat{state: rest[0][0], name: string(data[open+1 : end])}
 	for _, f := range []struct {
 		into *int
 		text []byte
-	}{{&p.pid, bytes.TrimSpace(data[:open])}, {&p.ppid, rest[1]}, {&p.pgrp, rest[2]}, {&p.sid, rest[3]}} {
+	}{{&p.PID, bytes.TrimSpace(data[:open])}, {&p.PPID, rest[1]}, {&p.Group, rest[2]}, {&p.Session, rest[3]}} {
 		n, err := strconv.Atoi(string(f.text))
 		if err != nil {
-			return procStat{}, false
+			return Stat{}, false
 		}
 		*f.into = n
 	}
 	start, err := strconv.ParseUint(string(rest[startField]), 10, 64)
-	p.start = start
+	p.Start = start
 	return p, err == nil
 }
 
-// scanProcs describes every process that can be seen.
-func scanProcs() ([]procStat, error) {
+// scan describes every process that can be seen.
+func scan() ([]Stat, error) {
 	names, err := readNames("/proc")
 	if err != nil {
 		return nil, err
 	}
-	var out []procStat
+	var out []Stat
 	for _, name := range names {
 		if pid, ok := parsePID(name); ok {
-			if p, ok := readStat(pid); ok {
+			if p, ok := ReadStat(pid); ok {
 				out = append(out, p)
 			}
 		}
@@ -100,15 +100,15 @@ func environHas(pid int, entry string) bool {
 }
 
 // signalProcess signals p, or nobody if its pid belongs to another process by now.
-func signalProcess(p procStat, sig unix.Signal) {
+func signalProcess(p Stat, sig unix.Signal) {
 	same := func() bool {
-		now, ok := readStat(p.pid)
-		return ok && now.start == p.start
+		now, ok := ReadStat(p.PID)
+		return ok && now.Start == p.Start
 	}
-	fd, err := unix.PidfdOpen(p.pid, 0)
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		if err != unix.ESRCH && same() { // a kernel without pidfds: as near as it gets
-			_ = unix.Kill(p.pid, sig)
+			_ = unix.Kill(p.PID, sig)
 		}
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package stream
 
 import (
 	"errors"
@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// chunkBytes is the size of the pooled buffers: one read, one data frame.
-	chunkBytes = 64 << 10
 	// aheadBytes is how far a command is read ahead of what has been sent.
 	aheadBytes = 256 << 10
 	// headBytes is how much of each stream of a command with a key is kept from
@@ -28,21 +26,18 @@ const (
 	quiet = 50 * time.Millisecond
 )
 
-// past is a deadline that has passed: setting it fails whatever waits.
-var past = time.Unix(1, 0)
-
-// outlet carries one output stream of a command from its pipe to whoever reads it.
+// Outlet carries one output stream of a command from its pipe to whoever reads it.
 // It belongs to the command, not to a connection: a reader that is lost leaves its
 // place, and the next one goes on where the host says.
 //
 // A reader that does not read stops the command. So does nobody, for a command
 // without a key, until it is abandoned; one with a key runs on.
-type outlet struct {
+type Outlet struct {
 	pipe    *os.File
 	raw     syscall.RawConn
-	buffers *sync.Pool // of *[chunkBytes]byte
+	buffers *Buffers
 	keyed   bool
-	done    chan struct{} // closed when the stream has ended for the command
+	done    chan struct{}
 
 	mu        sync.Mutex
 	changed   sync.Cond // anything below has
@@ -61,31 +56,35 @@ type outlet struct {
 // reader is one data stream that an outlet is sent to. Its fields are guarded by
 // the outlet's lock.
 type reader struct {
-	client *client
+	peer   *Peer
 	stream *wire.Stream
 	sent   int64
 	gone   bool
 }
 
-// newOutlet takes over the read end of a pipe, which must be non-blocking, and
-// reads it from now on. window is what may be on its way to a host.
-func newOutlet(pipe *os.File, window int, keyed bool, buffers *sync.Pool) (*outlet, error) {
+// NewOutlet takes over the read end of a pipe, which must be non-blocking. window is
+// what may be on its way to a host; keyed says that the command has a key.
+func NewOutlet(pipe *os.File, window int, keyed bool, buffers *Buffers) (*Outlet, error) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	o := &outlet{
+	o := &Outlet{
 		pipe: pipe, raw: raw, buffers: buffers, keyed: keyed, done: make(chan struct{}),
-		ring:    wire.NewRing(window + aheadBytes + chunkBytes),
+		ring:    wire.NewRing(window + aheadBytes + ChunkBytes),
 		readers: map[*reader]bool{},
 	}
 	o.changed.L = &o.mu
 	return o, nil
 }
 
-// pump reads the pipe to its end, or to what counts as the end of the command's
+// Done is closed when the stream has ended for the command, although a background
+// child may hold the pipe.
+func (o *Outlet) Done() <-chan struct{} { return o.done }
+
+// Pump reads the pipe to its end, or to what counts as the end of the command's
 // output; then, for as long as a background child holds the pipe, to nowhere.
-func (o *outlet) pump() {
+func (o *Outlet) Pump() {
 	defer o.pipe.Close()
 	open := true
 	for open && o.room() {
@@ -103,7 +102,7 @@ func (o *outlet) pump() {
 
 // room waits until more may be read, and reports false once the command's output
 // has ended although the pipe is open.
-func (o *outlet) room() bool {
+func (o *Outlet) room() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
@@ -119,7 +118,7 @@ func (o *outlet) room() bool {
 
 // pace is the offset that reading may not run away from: that of the fastest
 // reader, so that of several none can stop the command for the others.
-func (o *outlet) pace() int64 {
+func (o *Outlet) pace() int64 {
 	if len(o.readers) == 0 {
 		return o.sent
 	}
@@ -132,7 +131,7 @@ func (o *outlet) pace() int64 {
 
 // fill reads once, waiting for as long as it takes, or after the leader's end until
 // the pipe has been quiet. It reports whether there may be more.
-func (o *outlet) fill() bool {
+func (o *Outlet) fill() bool {
 	o.mu.Lock()
 	exited := o.exited
 	o.mu.Unlock()
@@ -166,8 +165,8 @@ func (o *outlet) fill() bool {
 
 // readOnce reads what is there. A buffer is taken only while there is something to
 // read: an idle command holds none.
-func (o *outlet) readOnce(fd int) (int, error) {
-	buf := o.buffers.Get().(*[chunkBytes]byte)
+func (o *Outlet) readOnce(fd int) (int, error) {
+	buf := o.buffers.Get()
 	defer o.buffers.Put(buf)
 	p := buf[:]
 	o.mu.Lock()
@@ -197,13 +196,13 @@ func (o *outlet) readOnce(fd int) (int, error) {
 }
 
 // drain reads to nowhere until the last holder of the pipe has closed it.
-func (o *outlet) drain() {
+func (o *Outlet) drain() {
 	_ = o.pipe.SetReadDeadline(time.Time{})
 	for {
 		var n int
 		var err error
 		waitErr := o.raw.Read(func(fd uintptr) bool {
-			buf := o.buffers.Get().(*[chunkBytes]byte)
+			buf := o.buffers.Get()
 			defer o.buffers.Put(buf)
 			n, err = ignoringEINTR(func() (int, error) { return unix.Read(int(fd), buf[:]) })
 			return err != unix.EAGAIN
@@ -214,16 +213,16 @@ func (o *outlet) drain() {
 	}
 }
 
-// leaderEnded starts the end of the stream. All that the leader wrote is in the
+// LeaderEnded starts the end of the stream. All that the leader wrote is in the
 // pipe now, so at most the pipe's capacity has still to be read; a background child
 // that writes on and on cannot hold up the result.
-func (o *outlet) leaderEnded() {
+func (o *Outlet) LeaderEnded() {
 	select {
 	case <-o.done:
 		return
 	default:
 	}
-	capacity := chunkBytes
+	capacity := ChunkBytes
 	_ = o.raw.Control(func(fd uintptr) {
 		if n, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil {
 			capacity = n
@@ -238,22 +237,22 @@ func (o *outlet) leaderEnded() {
 	_ = o.pipe.SetReadDeadline(past)
 }
 
-// abandon makes the outlet count only: nobody will read it any more.
-func (o *outlet) abandon() {
+// Abandon makes the outlet count only: nobody will read it any more.
+func (o *Outlet) Abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.abandonLocked()
 }
 
-func (o *outlet) abandonLocked() {
+func (o *Outlet) abandonLocked() {
 	o.abandoned = true
 	o.ring = wire.NewRing(0)
 	o.changed.Broadcast()
 }
 
-// settle is called when a command with a key is over. It frees what only a live
+// Settle is called when a command with a key is over. It frees what only a live
 // reader can use, and returns how many bytes stay.
-func (o *outlet) settle() int64 {
+func (o *Outlet) Settle() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.head = append([]byte(nil), o.head...)
@@ -263,23 +262,24 @@ func (o *outlet) settle() int64 {
 }
 
 // shrink frees what nobody will ask for again. The caller holds the lock.
-func (o *outlet) shrink() {
+func (o *Outlet) shrink() {
 	if o.settled && len(o.readers) == 0 {
 		o.abandonLocked()
 	}
 }
 
-// forgetHead frees the kept beginning.
-func (o *outlet) forgetHead() {
+// ForgetHead frees the kept beginning.
+func (o *Outlet) ForgetHead() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.head = nil
 }
 
-// send sends the stream from offset on to s, and its end. It returns when that is
-// done, the reader has been replaced or lost, or the error that it was told.
-func (o *outlet) send(cl *client, s *wire.Stream, offset int64) error {
-	r := &reader{client: cl, stream: s, sent: offset}
+// Send sends the stream from offset on to s, a data stream of peer, and its end. It
+// returns nil when that is done, ErrGone when nobody reads s any more, and otherwise
+// what the host is to be told in place of the end.
+func (o *Outlet) Send(peer *Peer, s *wire.Stream, offset int64) error {
+	r := &reader{peer: peer, stream: s, sent: offset}
 	if err := o.join(r); err != nil {
 		return err
 	}
@@ -291,12 +291,15 @@ func (o *outlet) send(cl *client, s *wire.Stream, offset int64) error {
 			return err
 		}
 		if n == 0 {
-			return ended(r, s)
+			if wire.WriteEnd(s) != nil {
+				return ErrGone
+			}
+			return nil
 		}
-		_, err = wire.WriteData(s, buf[:n], cl.profile.ChunkBytes)
+		_, err = wire.WriteData(s, buf[:n], peer.Chunk)
 		o.buffers.Put(buf)
 		if err != nil {
-			return errReaderGone
+			return ErrGone
 		}
 		o.mu.Lock()
 		r.sent += int64(n)
@@ -305,20 +308,10 @@ func (o *outlet) send(cl *client, s *wire.Stream, offset int64) error {
 	}
 }
 
-// errReaderGone says that there is nobody to tell an error.
-var errReaderGone = errors.New("the reader is gone")
-
-func ended(r *reader, s *wire.Stream) error {
-	if wire.WriteEnd(s) != nil {
-		return errReaderGone
-	}
-	return nil
-}
-
 // join makes r a reader of the outlet. Any other reader of a command without a key
 // is one from before the connection was lost, as is one of the same client on
 // another connection: r takes its place.
-func (o *outlet) join(r *reader) error {
+func (o *Outlet) join(r *reader) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r.sent < 0 || r.sent > o.total {
@@ -328,7 +321,7 @@ func (o *outlet) join(r *reader) error {
 		return errNotKept
 	}
 	for other := range o.readers {
-		if !o.keyed || other.client.name == r.client.name && other.client != r.client {
+		if !o.keyed || other.peer.Name == r.peer.Name && other.peer != r.peer {
 			o.drop(other)
 		}
 	}
@@ -340,7 +333,7 @@ func (o *outlet) join(r *reader) error {
 var errNotKept = spec.New(spec.CodeUnknownOutcome, "the output from this offset on is no longer kept")
 
 // drop ends r as a reader, wherever it is waiting. The caller holds the lock.
-func (o *outlet) drop(r *reader) {
+func (o *Outlet) drop(r *reader) {
 	r.gone = true
 	delete(o.readers, r)
 	_ = r.stream.SetWriteDeadline(past)
@@ -349,8 +342,8 @@ func (o *outlet) drop(r *reader) {
 
 // watch ends r when its stream does: a host sends nothing on it. One that closes it
 // on a living connection wants no more of the output; a lost one may come back.
-func (o *outlet) watch(r *reader) {
-	discard(r.stream)
+func (o *Outlet) watch(r *reader) {
+	Discard(r.stream)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.readers[r] {
@@ -358,14 +351,14 @@ func (o *outlet) watch(r *reader) {
 	}
 	o.sent = max(o.sent, r.sent)
 	o.drop(r)
-	if !r.client.lost() && !o.keyed {
+	if !r.peer.lost() && !o.keyed {
 		o.abandonLocked()
 	}
 	o.shrink()
 }
 
 // leave takes r out when it has been served.
-func (o *outlet) leave(r *reader) {
+func (o *Outlet) leave(r *reader) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.readers[r] {
@@ -378,7 +371,7 @@ func (o *outlet) leave(r *reader) {
 
 // next waits for what is to be sent to r and returns it in a pooled buffer; nothing
 // means that the stream has ended.
-func (o *outlet) next(r *reader) (*[chunkBytes]byte, int, error) {
+func (o *Outlet) next(r *reader) (*[ChunkBytes]byte, int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for r.sent == o.total && !o.ended && !r.gone {
@@ -386,11 +379,11 @@ func (o *outlet) next(r *reader) (*[chunkBytes]byte, int, error) {
 	}
 	switch {
 	case r.gone:
-		return nil, 0, errReaderGone
+		return nil, 0, ErrGone
 	case r.sent == o.total:
 		return nil, 0, nil
 	}
-	buf := o.buffers.Get().(*[chunkBytes]byte)
+	buf := o.buffers.Get()
 	if r.sent < int64(len(o.head)) {
 		return buf, copy(buf[:], o.head[r.sent:]), nil
 	}
@@ -405,14 +398,14 @@ func (o *outlet) next(r *reader) (*[chunkBytes]byte, int, error) {
 	return nil, 0, errNotKept
 }
 
-// flushed waits until what cl has asked for has been sent to it.
-func (o *outlet) flushed(cl *client) {
+// Flushed waits until what peer has asked for has been sent to it.
+func (o *Outlet) Flushed(peer *Peer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
 		open := false
 		for r := range o.readers {
-			open = open || r.client == cl
+			open = open || r.peer == peer
 		}
 		if !open {
 			return
@@ -421,8 +414,8 @@ func (o *outlet) flushed(cl *client) {
 	}
 }
 
-// bytes is the total of what the command wrote.
-func (o *outlet) bytes() int64 {
+// Bytes is the total of what the command wrote.
+func (o *Outlet) Bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.total

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package proc
 
 import (
 	"bytes"
@@ -15,40 +15,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups hands out a control group for each command, where the guest can make
+// Groups hands out a control group for each command, where the guest can make
 // them. Empty ones are used again: making one costs a quarter of a fork. A nil
-// *cgroups has none to give.
-type cgroups struct {
+// *Groups has none to give.
+type Groups struct {
 	base string
 
 	mu      sync.Mutex
 	next    int
-	free    []*cgroup
-	waiting []*cgroup // a background child of a command that ended lives there
+	free    []*Group
+	waiting []*Group // a background child of a command that ended lives there
 }
 
-// cgroup is one control group, held open.
-type cgroup struct {
+// Group is one control group, held open.
+type Group struct {
 	dir    string
 	fd     int
 	events int
 }
 
-// maxFreeCgroups bounds the empty groups that wait for the next command.
-const maxFreeCgroups = 8
+// maxFreeGroups bounds the empty groups that wait for the next command.
+const maxFreeGroups = 8
 
-// newCgroups makes the directory for the groups below the guest's own one. It
+// NewGroups makes the directory for the groups below the guest's own one. It
 // returns nil where that is not possible, which is usual inside a container.
-func newCgroups() *cgroups {
+func NewGroups() *Groups {
 	for _, own := range ownCgroups("/proc/self/mountinfo", "/proc/self/cgroup") {
 		removeStale(own)
-		g := &cgroups{base: filepath.Join(own, cgroupName(os.Getpid()))}
+		g := &Groups{base: filepath.Join(own, cgroupName(os.Getpid()))}
 		if err := os.Mkdir(g.base, 0o755); err != nil {
 			continue
 		}
-		if first := g.take(); first != nil {
+		if first := g.Take(); first != nil {
 			if _, err := os.Stat(filepath.Join(first.dir, "cgroup.kill")); err == nil {
-				g.release(first)
+				g.Release(first)
 				return g
 			}
 			first.remove()
@@ -94,8 +94,8 @@ func ownCgroups(mountinfo, membership string) []string {
 // cgroupName names the directory of the guest with this pid, so that a later guest
 // can tell that its owner is gone: pid namespace, pid, start.
 func cgroupName(pid int) string {
-	p, _ := readStat(pid)
-	return fmt.Sprintf("berth-%d-%d-%d", pidNamespace(), pid, p.start)
+	p, _ := ReadStat(pid)
+	return fmt.Sprintf("berth-%d-%d-%d", pidNamespace(), pid, p.Start)
 }
 
 func pidNamespace() uint64 {
@@ -133,8 +133,8 @@ func removeGroups(dir string) {
 	_ = unix.Rmdir(dir)
 }
 
-// take returns an empty group, or nil if there is none to be had.
-func (g *cgroups) take() *cgroup {
+// Take returns an empty group, or nil if there is none to be had.
+func (g *Groups) Take() *Group {
 	if g == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (g *cgroups) take() *cgroup {
 		return c
 	}
 	g.next++
-	c := &cgroup{dir: filepath.Join(g.base, strconv.Itoa(g.next)), fd: -1, events: -1}
+	c := &Group{dir: filepath.Join(g.base, strconv.Itoa(g.next)), fd: -1, events: -1}
 	if err := os.Mkdir(c.dir, 0o755); err != nil {
 		return nil
 	}
@@ -161,9 +161,9 @@ func (g *cgroups) take() *cgroup {
 	return c
 }
 
-// release takes a group back. One in which a background child lives is kept until
+// Release takes a group back. One in which a background child lives is kept until
 // sweep finds it empty.
-func (g *cgroups) release(c *cgroup) {
+func (g *Groups) Release(c *Group) {
 	if g == nil || c == nil {
 		return
 	}
@@ -172,15 +172,15 @@ func (g *cgroups) release(c *cgroup) {
 	switch {
 	case c.populated():
 		g.waiting = append(g.waiting, c)
-	case len(g.free) < maxFreeCgroups:
+	case len(g.free) < maxFreeGroups:
 		g.free = append(g.free, c)
 	default:
 		c.remove()
 	}
 }
 
-// sweep takes back the groups that have become empty.
-func (g *cgroups) sweep() {
+// Sweep takes back the groups that have become empty.
+func (g *Groups) Sweep() {
 	if g == nil {
 		return
 	}
@@ -189,16 +189,16 @@ func (g *cgroups) sweep() {
 	g.waiting = nil
 	g.mu.Unlock()
 	for _, c := range waiting {
-		g.release(c)
+		g.Release(c)
 	}
 }
 
-// close kills whatever is left in any group and removes them all.
-func (g *cgroups) close() {
+// Close kills whatever is left in any group and removes them all.
+func (g *Groups) Close() {
 	if g == nil {
 		return
 	}
-	base := cgroup{dir: g.base}
+	base := Group{dir: g.base}
 	base.kill()
 	for range 100 { // an exiting process leaves its group a moment after its end
 		removeGroups(g.base)
@@ -210,14 +210,14 @@ func (g *cgroups) close() {
 }
 
 // populated reports whether a live process is in the group or below it.
-func (c *cgroup) populated() bool {
+func (c *Group) populated() bool {
 	var buf [256]byte
 	n, err := unix.Pread(c.events, buf[:], 0)
 	return err != nil || !bytes.Contains(buf[:n], []byte("populated 0"))
 }
 
 // procs returns the pids in the group; a nil group has none.
-func (c *cgroup) procs() map[int]bool {
+func (c *Group) procs() map[int]bool {
 	if c == nil {
 		return nil
 	}
@@ -233,11 +233,11 @@ func (c *cgroup) procs() map[int]bool {
 
 // kill sends KILL to every process in the group and below it, and to what they
 // fork meanwhile.
-func (c *cgroup) kill() {
+func (c *Group) kill() {
 	_ = os.WriteFile(filepath.Join(c.dir, "cgroup.kill"), []byte("1"), 0)
 }
 
-func (c *cgroup) remove() {
+func (c *Group) remove() {
 	if c.fd >= 0 {
 		unix.Close(c.fd)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package stream
 
 import (
 	"io"
@@ -14,12 +14,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// inlet carries bytes from a host to the standard input of a command. It belongs to
+// Inlet carries bytes from a host to the standard input of a command. It belongs to
 // the command: a host that lost its connection goes on where the inlet says.
-type inlet struct {
+type Inlet struct {
 	pipe    *os.File
 	raw     syscall.RawConn
-	buffers *sync.Pool
+	buffers *Buffers
 	turn    chan struct{} // held by the stream that is being served
 	done    chan struct{} // closed when the command takes no more
 
@@ -29,28 +29,28 @@ type inlet struct {
 	closed  bool
 }
 
-// newInlet takes over the write end of a pipe, which must be non-blocking.
-func newInlet(pipe *os.File, buffers *sync.Pool) (*inlet, error) {
+// NewInlet takes over the write end of a pipe, which must be non-blocking.
+func NewInlet(pipe *os.File, buffers *Buffers) (*Inlet, error) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &inlet{pipe: pipe, raw: raw, buffers: buffers, turn: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &Inlet{pipe: pipe, raw: raw, buffers: buffers, turn: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
-// watch closes the inlet when nobody can read the pipe any more, whether or not
+// Watch closes the inlet when nobody can read the pipe any more, whether or not
 // there is anything to write.
-func (in *inlet) watch() {
+func (in *Inlet) Watch() {
 	_ = in.raw.Read(func(fd uintptr) bool {
 		state := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(state, 0)
 		return err == nil && n > 0 && state[0].Revents&unix.POLLERR != 0
 	})
-	in.close()
+	in.Close()
 }
 
-// close ends the command's input. It is idempotent.
-func (in *inlet) close() {
+// Close ends the command's input. It is idempotent.
+func (in *Inlet) Close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.closed {
@@ -60,10 +60,10 @@ func (in *inlet) close() {
 	}
 }
 
-// receive serves one data stream: it says how much has been taken, writes what comes
+// Receive serves one data stream: it says how much has been taken, writes what comes
 // to the pipe and answers once more when the command takes no more. It returns
 // early when the stream is cut or another one has taken its place.
-func (in *inlet) receive(s *wire.Stream) {
+func (in *Inlet) Receive(s *wire.Stream) {
 	in.displace(s)
 	defer func() { <-in.turn }()
 	in.mu.Lock()
@@ -72,16 +72,19 @@ func (in *inlet) receive(s *wire.Stream) {
 	if wire.WriteMessage(s, &wire.Reply{Offset: taken}) != nil {
 		return
 	}
-	stop := make(chan struct{})
-	defer close(stop)
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(stopped)
 		select {
 		case <-in.done:
 			_ = s.SetReadDeadline(past)
 		case <-stop:
 		}
 	}()
-	if !in.copy(s) {
+	over := in.copy(s)
+	close(stop)
+	<-stopped
+	if !over {
 		return
 	}
 	in.mu.Lock()
@@ -92,7 +95,7 @@ func (in *inlet) receive(s *wire.Stream) {
 }
 
 // displace makes s the stream that is served, after the one before it has stopped.
-func (in *inlet) displace(s *wire.Stream) {
+func (in *Inlet) displace(s *wire.Stream) {
 	in.mu.Lock()
 	if in.current != nil {
 		_ = in.current.SetReadDeadline(past)
@@ -106,8 +109,8 @@ func (in *inlet) displace(s *wire.Stream) {
 
 // copy writes what s brings to the pipe and reports whether the input is over: by
 // its end, or because the command takes no more.
-func (in *inlet) copy(s *wire.Stream) bool {
-	buf := in.buffers.Get().(*[chunkBytes]byte)
+func (in *Inlet) copy(s *wire.Stream) bool {
+	buf := in.buffers.Get()
 	defer in.buffers.Put(buf)
 	data := wire.NewDataReader(s)
 	for {
@@ -122,12 +125,12 @@ func (in *inlet) copy(s *wire.Stream) bool {
 				return false
 			}
 			if werr != nil {
-				in.close()
+				in.Close()
 			}
 		}
 		switch {
 		case err == io.EOF:
-			in.close()
+			in.Close()
 			return true
 		case in.over():
 			return true
@@ -137,7 +140,7 @@ func (in *inlet) copy(s *wire.Stream) bool {
 	}
 }
 
-func (in *inlet) over() bool {
+func (in *Inlet) over() bool {
 	select {
 	case <-in.done:
 		return true

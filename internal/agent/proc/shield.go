@@ -1,32 +1,31 @@
 //go:build linux
 
-package agent
+package proc
 
 import (
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// lastSignal is Linux's SIGRTMAX.
-const lastSignal = 64
+// LastSignal is Linux's SIGRTMAX.
+const LastSignal = 64
 
-// takeSignals makes every signal that can be caught harmless to this process. Go's
+// TakeSignals makes every signal that can be caught harmless to this process. Go's
 // runtime would end it on many of them, and an init is protected by the kernel only
 // from what it does not handle. Commands are not affected: what is caught here is
 // at its default in them, whatever this process inherited.
 //
 // SIGCHLD and SIGURG are left to the runtime, which ignores them: taking them would
 // wake the process on every exit of a child and on every preemption.
-func takeSignals() <-chan os.Signal {
+func TakeSignals() <-chan os.Signal {
 	var take []os.Signal
-	for n := syscall.Signal(1); n <= lastSignal; n++ {
+	for n := syscall.Signal(1); n <= LastSignal; n++ {
 		switch n {
 		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG:
 		default:
@@ -57,11 +56,11 @@ func dropFaultSignals() {
 	}
 }
 
-// clearSignalMask starts the program again with an empty signal mask if it was
+// ClearSignalMask starts the program again with an empty signal mask if it was
 // started with signals blocked: the runtime remembers the mask that it began with
 // and gives it to every child. The signals that the runtime itself unblocks at its
 // start (SIGCHLD, SIGPROF and those of faults) cannot be seen here.
-func clearSignalMask() error {
+func ClearSignalMask() error {
 	runtime.LockOSThread() // a mask belongs to a thread, and exec keeps the caller's
 	defer runtime.UnlockOSThread()
 	var empty, old, now unix.Sigset_t
@@ -78,17 +77,17 @@ func clearSignalMask() error {
 	return fmt.Errorf("start again with an empty signal mask: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
-// hide keeps other processes of the same user from looking into this one.
-func hide() error {
+// Hide keeps other processes of the same user from looking into this one.
+func Hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("not dumpable: %w", err)
 	}
 	return nil
 }
 
-// sealDescriptors marks every descriptor above 2 close-on-exec, so that nothing of
+// SealDescriptors marks every descriptor above 2 close-on-exec, so that nothing of
 // whoever started the guest reaches a command.
-func sealDescriptors() error {
+func SealDescriptors() error {
 	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
 		return nil
@@ -105,9 +104,9 @@ func sealDescriptors() error {
 	return nil
 }
 
-// adoptOrphans makes this process the parent of every orphan below it; an init is
+// AdoptOrphans makes this process the parent of every orphan below it; an init is
 // that anyway.
-func adoptOrphans() error {
+func AdoptOrphans() error {
 	if os.Getpid() == 1 {
 		return nil
 	}
@@ -117,9 +116,9 @@ func adoptOrphans() error {
 	return nil
 }
 
-// openNull opens /dev/null and makes sure that it is the device: it stands in for
+// OpenNull opens /dev/null and makes sure that it is the device: it stands in for
 // every stream that a command is not given.
-func openNull() (*os.File, error) {
+func OpenNull() (*os.File, error) {
 	f, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -130,24 +129,4 @@ func openNull() (*os.File, error) {
 		return nil, fmt.Errorf("/dev/null is not the null device")
 	}
 	return f, nil
-}
-
-// placeEnv is the environment of the place: the last of equal names, without
-// what makes a shell run a file before its script.
-func placeEnv(environ []string) []string {
-	at := make(map[string]int, len(environ))
-	var out []string
-	for _, entry := range environ {
-		name, _, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || name == "BASH_ENV" || name == "ENV" {
-			continue
-		}
-		if i, seen := at[name]; seen {
-			out[i] = entry
-			continue
-		}
-		at[name] = len(out)
-		out = append(out, entry)
-	}
-	return out
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package proc
 
 import (
 	"os"
@@ -12,41 +12,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is the leader of a command. Its fields but done are valid once done is
-// closed.
-type process struct {
-	pid    int
-	begun  time.Time
-	done   chan struct{}
-	ended  time.Time
-	status unix.WaitStatus
-	usage  unix.Rusage
+// Process is the leader of a command: the first process of its session and group.
+// Ended, Status and Usage are valid once Done is closed.
+type Process struct {
+	PID    int
+	Begun  time.Time
+	Done   chan struct{}
+	Ended  time.Time
+	Status unix.WaitStatus
+	Usage  unix.Rusage
 
-	reaped bool // guarded by reaper.mu: the pid may belong to another process
+	reaped bool // guarded by Reaper.mu: the pid may belong to another process
 }
 
-// reaper waits for every child of this process, its own and adopted ones, from one
+// Reaper waits for every child of this process, its own and adopted ones, from one
 // goroutine. Nothing else in the program may wait for a process.
-type reaper struct {
-	// onOrphan is called, from the reaping goroutine, after a process that is
-	// no leader has been reaped.
+type Reaper struct {
 	onOrphan func()
-
-	wake chan struct{} // there may be a child again
+	wake     chan struct{} // there may be a child again
 
 	mu       sync.Mutex
-	live     map[int]*process
+	live     map[int]*Process
 	starting int              // starts under way, whose pids are not in live yet
-	early    map[int]*process // reaped while a start was under way
+	early    map[int]*Process // reaped while a start was under way
 }
 
-func newReaper(onOrphan func()) *reaper {
-	return &reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*process{}, early: map[int]*process{}}
+// NewReaper returns a Reaper that does nothing before Run. onOrphan is called, from
+// the reaping goroutine, after a process that is no leader has been reaped.
+func NewReaper(onOrphan func()) *Reaper {
+	return &Reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*Process{}, early: map[int]*Process{}}
 }
 
-// start starts a leader. The lock is not held meanwhile: an exec on a hanging file
+// Start starts a leader. The lock is not held meanwhile: an exec on a hanging file
 // system must not hold up every other command.
-func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*process, error) {
+func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
 	r.mu.Lock()
 	r.starting++
 	r.mu.Unlock()
@@ -56,12 +55,12 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*pro
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var p *process
+	var p *Process
 	if err == nil {
 		if p = r.early[pid]; p != nil {
-			p.begun = begun
+			p.Begun = begun
 		} else {
-			p = &process{pid: pid, begun: begun, done: make(chan struct{})}
+			p = &Process{PID: pid, Begun: begun, Done: make(chan struct{})}
 			r.live[pid] = p
 		}
 	}
@@ -87,8 +86,8 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	}
 }
 
-// run reaps for ever.
-func (r *reaper) run() {
+// Run reaps for ever.
+func (r *Reaper) Run() {
 	for {
 		pid, err := waitAny()
 		switch err {
@@ -102,7 +101,7 @@ func (r *reaper) run() {
 
 // rest waits until there may be a child to wait for. An init also inherits orphans
 // of processes that an engine put into its namespace, and of those no word comes.
-func (r *reaper) rest() {
+func (r *Reaper) rest() {
 	if os.Getpid() != 1 {
 		<-r.wake
 		return
@@ -132,7 +131,7 @@ func siginfoPID(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), offset)))
 }
 
-func (r *reaper) reap(pid int) {
+func (r *Reaper) reap(pid int) {
 	r.mu.Lock()
 	var status unix.WaitStatus
 	var usage unix.Rusage
@@ -145,12 +144,12 @@ func (r *reaper) reap(pid int) {
 	delete(r.live, pid)
 	orphan := p == nil
 	if orphan && r.starting > 0 {
-		p = &process{pid: pid, done: make(chan struct{})}
+		p = &Process{PID: pid, Done: make(chan struct{})}
 		r.early[pid] = p
 	}
 	if p != nil {
-		p.reaped, p.status, p.usage, p.ended = true, status, usage, time.Now()
-		close(p.done)
+		p.reaped, p.Status, p.Usage, p.Ended = true, status, usage, time.Now()
+		close(p.Done)
 	}
 	r.mu.Unlock()
 	if orphan {
@@ -158,34 +157,34 @@ func (r *reaper) reap(pid int) {
 	}
 }
 
-// signalGroup signals the process group of p; one that has ended is no error.
-func (r *reaper) signalGroup(p *process, sig unix.Signal) error {
+// SignalGroup signals the process group of p; one that has ended is no error.
+func (r *Reaper) SignalGroup(p *Process, sig unix.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.reaped {
 		return nil
 	}
-	if err := unix.Kill(-p.pid, sig); err != nil && err != unix.ESRCH {
+	if err := unix.Kill(-p.PID, sig); err != nil && err != unix.ESRCH {
 		return err
 	}
 	return nil
 }
 
-// running reports whether p has not ended at this moment, whether or not its end
+// Running reports whether p has not ended at this moment, whether or not its end
 // has been noticed.
-func (r *reaper) running(p *process) bool {
+func (r *Reaper) Running(p *Process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.reaped {
 		return false
 	}
 	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	err := unix.Waitid(unix.P_PID, p.PID, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	return err == nil && siginfoPID(&info) == 0
 }
 
-// leaders returns the pids of all leaders that have not been reaped.
-func (r *reaper) leaders() map[int]bool {
+// Leaders returns the pids of all leaders that have not been reaped.
+func (r *Reaper) Leaders() map[int]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pids := make(map[int]bool, len(r.live))

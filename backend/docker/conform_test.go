@@ -1,0 +1,53 @@
+//go:build linux
+
+package docker_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/backend/docker"
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/drivertest"
+	"github.com/berth-dev/berth/internal/testutil/dockertest"
+	"github.com/berth-dev/berth/spec"
+)
+
+// The contract holds for any image: with a shell and without, with nothing at all,
+// as root and as another user, on a read-only root, and over a transport that
+// fragments, delays and stalls.
+func TestConform(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		image  dockertest.Image
+		change func(*spec.Spec)
+		slow   bool
+	}{
+		{name: "busybox", image: dockertest.Image{Kind: dockertest.Busybox}},
+		{name: "slow", image: dockertest.Image{Kind: dockertest.Busybox}, slow: true},
+		{name: "uid1000", image: dockertest.Image{Kind: dockertest.Busybox, UID: 1000}},
+		{name: "noshell", image: dockertest.Image{Kind: dockertest.NoShell}},
+		{name: "scratch", image: dockertest.Image{Kind: dockertest.Scratch}},
+		{name: "readonly", image: dockertest.Image{Kind: dockertest.Busybox, UserName: true}, change: func(s *spec.Spec) {
+			s.Hardening.ReadOnlyRoot = true
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := testOptions(t)
+			o.OrphanAfter, o.ResumeWindow = 5*time.Second, 5*time.Second
+			if tt.slow {
+				o.Transport = drivertest.SlowStream
+			}
+			s := spec.Spec{Image: engine.Image(t, tt.image)}
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			drivertest.Run(t, drivertest.Options{
+				Open: func() (driver.Driver, error) { return docker.New(o) }, Spec: s,
+				OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
+				Soak: os.Getenv("BERTH_TEST_SOAK") != "", Parallel: 2,
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package process_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/backend/process"
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/drivertest"
+	"github.com/berth-dev/berth/guest/selfexec"
+	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/spec"
+)
+
+// The lifetimes that tests use: long enough for a slow machine, short enough to wait for.
+const (
+	orphanAfter  = 3 * time.Second
+	resumeWindow = 3 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	selfexec.Main()
+	if len(os.Args) > 1 && os.Args[1] == victimArg {
+		os.Exit(victim(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// options are those of a test's drivers, which all find each other's places.
+func options(t *testing.T) process.Options {
+	t.Helper()
+	return process.Options{
+		Owner: "test", StateDir: filepath.Join(t.TempDir(), "state"), BaseEnv: testEnv(),
+		OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
+	}
+}
+
+// testEnv keeps the race detector from sleeping for a second at the end of a guest.
+func testEnv() []string { return append(place.BaseEnv(os.Environ()), "GORACE=atexit_sleep_ms=0") }
+
+// levels runs a test at level none and behind guard.
+func levels(t *testing.T, run func(t *testing.T, level spec.Isolation)) {
+	for _, level := range []spec.Isolation{spec.IsolationNone, spec.IsolationGuard} {
+		t.Run(string(level), func(t *testing.T) {
+			if level == spec.IsolationGuard {
+				needBwrap(t)
+			}
+			run(t, level)
+		})
+	}
+}
+
+func needBwrap(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("bubblewrap is not installed")
+	}
+}
+
+// TestConform runs the suite at both levels, over the socket as it is and over one that
+// fragments, delays and stalls.
+func TestConform(t *testing.T) {
+	levels(t, func(t *testing.T, level spec.Isolation) {
+		for name, transport := range map[string]func(io.ReadWriteCloser) io.ReadWriteCloser{"plain": nil, "slow": drivertest.SlowStream} {
+			t.Run(name, func(t *testing.T) {
+				o := options(t)
+				o.Transport = transport
+				drivertest.Run(t, drivertest.Options{
+					Open:        func() (driver.Driver, error) { return process.New(o) },
+					Spec:        spec.Spec{Isolation: level},
+					OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
+					Soak: os.Getenv("BERTH_TEST_SOAK") != "",
+				})
+				left(t, o)
+			})
+		}
+	})
+}
+
+// left fails if anything of a place is left in the state directory.
+func left(t *testing.T, o process.Options) {
+	t.Helper()
+	d, err := process.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing is left in the state directory", func() error {
+		if _, err := d.Owned(t.Context()); err != nil { // sweeps
+			return err
+		}
+		for _, pattern := range []string{"process/sb_*", "process/locks/*"} {
+			if names, _ := filepath.Glob(filepath.Join(o.StateDir, pattern)); len(names) > 0 {
+				return fmt.Errorf("left over: %v", names)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,282 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/backend/docker"
+	"github.com/berth-dev/berth/backend/process"
+	"github.com/berth-dev/berth/backend/ssh"
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/testutil/dockertest"
+	"github.com/berth-dev/berth/internal/testutil/sshtest"
+	"github.com/berth-dev/berth/spec"
+)
+
+// argv is the command of all exec rows: an absolute path, so that nobody searches.
+const argv = "/bin/true"
+
+// setup makes a place and calls use with the rows that can be measured in it.
+type setup func(ctx context.Context, h *harness, use func([]row) error) error
+
+var setups = []struct {
+	name string
+	make setup
+}{
+	{"process", benchProcess},
+	{"guard", benchGuard},
+	{"docker", benchDocker},
+	{"ssh", benchSSH},
+}
+
+func backendNames() []string {
+	var names []string
+	for _, s := range setups {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// eachBackend calls use with the rows of each wanted backend in turn.
+func eachBackend(ctx context.Context, want string, log io.Writer, use func([]row) error) error {
+	asked := strings.FieldsFunc(want, func(r rune) bool { return r == ',' })
+	for _, name := range asked {
+		if !slices.Contains(backendNames(), name) {
+			return fmt.Errorf("-backend %q: want some of %s", name, strings.Join(backendNames(), ","))
+		}
+	}
+	for _, s := range setups {
+		if len(asked) > 0 && !slices.Contains(asked, s.name) {
+			continue
+		}
+		var measured error
+		h := &harness{log: log}
+		err := h.try(func() error {
+			return s.make(ctx, h, func(rows []row) error {
+				measured = use(rows)
+				return measured
+			})
+		})
+		switch {
+		case err == nil:
+		case measured != nil || len(asked) > 0 || ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", s.name, err)
+		default:
+			fmt.Fprintf(log, "bench: %s is left out: %v\n", s.name, err)
+		}
+	}
+	return nil
+}
+
+// plain is fork and exec of a program by this process, and waiting for it.
+func plain(args ...string) action {
+	return func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", args[0], err, out)
+		}
+		return nil
+	}
+}
+
+// forkExec is the least that running a program costs: no pipes.
+func forkExec(args ...string) action {
+	return func(ctx context.Context) error { return exec.CommandContext(ctx, args[0], args[1:]...).Run() }
+}
+
+func execIn(sb *berth.Sandbox) action {
+	return func(ctx context.Context) error { return sb.CommandContext(ctx, argv).Run() }
+}
+
+func ping(sb *berth.Sandbox) action { return sb.Ping }
+
+// fileRows are a write and a read of 1 KiB against the same system calls here.
+func fileRows(name string, sb *berth.Sandbox, h *harness) []row {
+	data := make([]byte, 1024)
+	local := filepath.Join(h.TempDir(), "f")
+	return []row{
+		{name: "write 1 KiB", backend: name, ours: func(ctx context.Context) error {
+			return sb.Files().WriteFile(ctx, "bench-file", data, files.WriteOptions{})
+		}, against: []alternative{{"write and rename here", func(context.Context) error {
+			if err := os.WriteFile(local+".tmp", data, 0o644); err != nil {
+				return err
+			}
+			return os.Rename(local+".tmp", local)
+		}}}},
+		{name: "read 1 KiB", backend: name, ours: func(ctx context.Context) error {
+			_, err := sb.Files().ReadFile(ctx, "bench-file")
+			return err
+		}, against: []alternative{{"read here", func(context.Context) error {
+			_, err := os.ReadFile(local)
+			return err
+		}}}},
+	}
+}
+
+// within provisions s for the length of use.
+func within(ctx context.Context, d driver.Driver, s berth.Spec, use func(*berth.Sandbox) error) error {
+	sb, err := berth.Provision(ctx, d, s)
+	if err != nil {
+		return err
+	}
+	err = use(sb)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return errors.Join(err, sb.Destroy(end))
+}
+
+// provision is a place made, one command run in it, and its end.
+func provision(d driver.Driver, s berth.Spec) action {
+	return func(ctx context.Context) error {
+		return within(ctx, d, s, func(sb *berth.Sandbox) error { return execIn(sb)(ctx) })
+	}
+}
+
+func processDriver(h *harness) (driver.Driver, error) {
+	bin, err := guest.Binary(context.Background(), "linux", runtime.GOARCH, guest.BinaryOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return process.New(process.Options{StateDir: h.TempDir(), Guest: guest.BinaryOptions{Path: bin.Path}})
+}
+
+func benchProcess(ctx context.Context, h *harness, use func([]row) error) error {
+	d, err := processDriver(h)
+	if err != nil {
+		return err
+	}
+	bin, err := guest.Binary(ctx, "linux", runtime.GOARCH, guest.BinaryOptions{})
+	if err != nil {
+		return err
+	}
+	s := berth.Spec{Isolation: spec.IsolationNone}
+	return within(ctx, d, s, func(sb *berth.Sandbox) error {
+		return use(append([]row{
+			{name: "exec true", backend: "process", ours: execIn(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "ping", backend: "process", ours: ping(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "provision, exec, destroy", backend: "process", ours: provision(d, s), slow: true, against: []alternative{{"fork+exec of the guest", forkExec(bin.Path, "version")}}},
+		}, fileRows("process", sb, h)...))
+	})
+}
+
+func benchGuard(ctx context.Context, h *harness, use func([]row) error) error {
+	d, err := processDriver(h)
+	if err != nil {
+		return err
+	}
+	s := berth.Spec{Isolation: spec.IsolationGuard}
+	bare := alternative{"bare bwrap", plain("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+		"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", argv)}
+	return within(ctx, d, s, func(sb *berth.Sandbox) error {
+		return use(append([]row{
+			{name: "exec true", backend: "guard", ours: execIn(sb), against: []alternative{{"fork+exec", forkExec(argv)}, bare}},
+			{name: "ping", backend: "guard", ours: ping(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "provision, exec, destroy", backend: "guard", ours: provision(d, s), slow: true, against: []alternative{bare}},
+		}, fileRows("guard", sb, h)...))
+	})
+}
+
+func benchDocker(ctx context.Context, h *harness, use func([]row) error) error {
+	engine := &dockertest.Engine{}
+	defer engine.Close()
+	host := engine.Host(h)
+	image := engine.Image(h, dockertest.Image{Kind: dockertest.Busybox})
+	api := engine.Client(h)
+	d, err := docker.New(docker.Options{Host: host})
+	if err != nil {
+		return err
+	}
+	s := berth.Spec{Image: image}
+	cli := func(args ...string) action {
+		return plain(append([]string{"docker", "--host", host}, args...)...)
+	}
+	return within(ctx, d, s, func(sb *berth.Sandbox) error {
+		id, err := containerID(ctx, api, sb.Key())
+		if err != nil {
+			return err
+		}
+		return use(append([]row{
+			{name: "exec true", backend: "docker", ours: execIn(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "exec true", backend: "docker", slow: true, ours: execIn(sb), against: []alternative{
+				{"docker exec (CLI)", cli("exec", id, argv)},
+				{"docker exec (API)", apiExec(api, id)},
+			}},
+			{name: "ping", backend: "docker", ours: ping(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "provision, exec, destroy", backend: "docker", ours: provision(d, s), slow: true, against: []alternative{
+				{"docker run --rm (CLI)", cli("run", "--rm", "--network", "none", image, argv)},
+			}},
+		}, fileRows("docker", sb, h)...))
+	})
+}
+
+// containerID finds the container of a place through its label.
+func containerID(ctx context.Context, api *client.Client, key berth.Key) (string, error) {
+	list, err := api.ContainerList(ctx, client.ContainerListOptions{})
+	if err != nil {
+		return "", err
+	}
+	for _, c := range list.Items {
+		if c.Labels["dev.berth.key"] == string(key) {
+			return c.ID, nil
+		}
+	}
+	return "", fmt.Errorf("no container has the key %s", key)
+}
+
+// apiExec is one command by the engine's API: create, attach, read, inspect.
+func apiExec(api *client.Client, id string) action {
+	return func(ctx context.Context) error {
+		created, err := api.ExecCreate(ctx, id, client.ExecCreateOptions{Cmd: []string{argv}, AttachStdout: true, AttachStderr: true})
+		if err != nil {
+			return err
+		}
+		attached, err := api.ExecAttach(ctx, created.ID, client.ExecAttachOptions{})
+		if err != nil {
+			return err
+		}
+		defer attached.Close()
+		if _, err := io.Copy(io.Discard, attached.Reader); err != nil {
+			return err
+		}
+		_, err = api.ExecInspect(ctx, created.ID, client.ExecInspectOptions{})
+		return err
+	}
+}
+
+func benchSSH(ctx context.Context, h *harness, use func([]row) error) error {
+	server := sshtest.Start(h, sshtest.Options{})
+	d, err := ssh.New(ssh.Options{
+		Addr: server.Addr, User: server.User, KeyFiles: []string{server.KeyFile}, KnownHostsFiles: []string{server.KnownHosts},
+		RemoteDir: filepath.Join(server.Dir, "berth"),
+	})
+	if err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(server.Addr, ":")
+	client := plain("ssh", "-F", "/dev/null", "-p", port, "-i", server.KeyFile, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+		"-o", "UserKnownHostsFile="+server.KnownHosts, server.User+"@"+host, argv)
+	s := berth.Spec{}
+	return within(ctx, d, s, func(sb *berth.Sandbox) error {
+		return use(append([]row{
+			{name: "exec true", backend: "ssh", ours: execIn(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+			{name: "exec true", backend: "ssh", slow: true, ours: execIn(sb), against: []alternative{{"ssh host true", client}}},
+			{name: "ping", backend: "ssh", ours: ping(sb), against: []alternative{{"fork+exec", forkExec(argv)}}},
+		}, fileRows("ssh", sb, h)...))
+	})
+}

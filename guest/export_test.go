@@ -1,0 +1,4 @@
+package guest
+
+// GuestPackages is what names a build; see TestSourcesOfTheGuest.
+var GuestPackages = guestPackages

@@ -1,0 +1,227 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/agent/proc"
+	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// maxClients bounds the connections at one time, those in their hello included.
+const maxClients = 256
+
+// helloTime is how long a peer has for its hello.
+const helloTime = 10 * time.Second
+
+// client is one connection after its hello.
+type client struct {
+	agent   *agent
+	mux     *wire.Mux
+	peer    *stream.Peer
+	name    string // of the host's session: a redial keeps it
+	epoch   uint64
+	profile wire.Profile
+}
+
+// lost reports whether the connection is gone.
+func (cl *client) lost() bool {
+	select {
+	case <-cl.mux.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// accept serves the connections of l until it is closed.
+func (a *agent) accept(l net.Listener) {
+	slots := make(chan struct{}, maxClients)
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(20 * time.Millisecond) // out of descriptors: some may come back
+			continue
+		}
+		peer, ok := conn.(*net.UnixConn)
+		if !ok || a.cfg.peer.check(peer) != nil {
+			conn.Close()
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+			go func() {
+				defer func() { <-slots }()
+				_ = conn.SetDeadline(time.Now().Add(helloTime))
+				a.converse(conn, func() { _ = conn.SetDeadline(time.Time{}) })
+			}()
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// converse serves one connection from its hello to its end. agreed is called when
+// the hello is over.
+func (a *agent) converse(conn io.ReadWriteCloser, agreed func()) {
+	cl := &client{agent: a}
+	h, err := wire.AcceptHello(conn, func(h *wire.HostHello) (*wire.GuestHello, error) {
+		return a.greet(cl, h)
+	})
+	if err != nil {
+		if h != nil && cl.name != "" {
+			a.life.leave(cl)
+		}
+		conn.Close()
+		return
+	}
+	agreed()
+	mux, err := wire.GuestMux(conn, h.Profile)
+	if err != nil {
+		a.life.leave(cl)
+		return
+	}
+	a.life.connected(cl, mux)
+	for {
+		s, err := mux.Accept()
+		if err != nil {
+			break
+		}
+		go cl.serve(s)
+	}
+	mux.Close()
+	a.life.leave(cl)
+}
+
+// greet answers a host's hello and takes its client in.
+func (a *agent) greet(cl *client, h *wire.HostHello) (*wire.GuestHello, error) {
+	if h.ID != "" && h.ID != a.cfg.id {
+		return nil, &spec.Error{Code: spec.CodeNotFound, Err: errors.New("another place answers here")}
+	}
+	if h.Client == "" || len(h.Client) > maxIDBytes {
+		return nil, spec.New(spec.CodeInvalid, "the client has no name")
+	}
+	cl.name, cl.epoch, cl.profile = h.Client, h.Epoch, h.Profile.WithDefaults()
+	highest, err := a.life.enter(cl)
+	if err != nil {
+		cl.name = ""
+		return nil, err
+	}
+	tree := spec.KillTreeBestEffort
+	if a.groups != nil {
+		tree = spec.KillTreeConfirmed
+	}
+	return &wire.GuestHello{
+		Version: Version(), ID: a.cfg.id, Epoch: highest,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), UID: os.Getuid(),
+		Workdir: wire.Bytes(a.cfg.workdir), Shell: executable("/bin/sh"), Coreutils: a.hasCoreutils(),
+		KillTree: string(tree), ResumeMS: a.cfg.resume.Milliseconds(),
+	}, nil
+}
+
+// hasCoreutils reports whether the commands that spec.Caps names are on the place's
+// PATH.
+func (a *agent) hasCoreutils() bool {
+	for _, name := range []string{"echo", "cat", "env", "pwd", "sleep", "true"} {
+		if _, err := proc.LookProgram(name, proc.SearchPath(a.env), unix.AT_FDCWD); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
+
+// allowed refuses a request of an owner that a newer one has taken over from.
+func (cl *client) allowed() error {
+	if highest := cl.agent.life.highest(); cl.epoch < highest {
+		return staleOwner(cl.epoch, highest)
+	}
+	return nil
+}
+
+func staleOwner(epoch, highest uint64) error {
+	return &spec.Error{Code: spec.CodeStaleOwner, Err: fmt.Errorf("epoch %d is over, %d has been seen", epoch, highest)}
+}
+
+// serve serves one stream: its request, and to the end what the host still sends.
+func (cl *client) serve(s *wire.Stream) {
+	defer s.Close()
+	defer stream.Discard(s)
+	var req wire.Request
+	if err := wire.ReadMessage(s, &req, 0); err != nil {
+		return
+	}
+	err := cl.allowed()
+	if err == nil {
+		err = cl.dispatch(s, &req)
+	}
+	switch {
+	case err == nil || errors.Is(err, stream.ErrGone):
+	case req.Op == wire.OpExec || req.Op == wire.OpAttach:
+		_ = wire.WriteMessage(s, &wire.Event{Err: wire.FromError(err)})
+	default:
+		_ = wire.WriteMessage(s, &wire.Reply{Err: wire.FromError(err)})
+	}
+}
+
+// dispatch serves req. An error that it returns has not been sent.
+func (cl *client) dispatch(s *wire.Stream, req *wire.Request) error {
+	a := cl.agent
+	switch req.Op {
+	case wire.OpPing:
+		return reply(s, &wire.Reply{})
+	case wire.OpStatus:
+		return reply(s, &wire.Reply{Status: a.status()})
+	case wire.OpBye:
+		a.bye(cl.name)
+		return reply(s, &wire.Reply{})
+	case wire.OpShutdown:
+		if req.Shutdown == nil || req.Shutdown.GraceMS < 0 || req.Shutdown.GraceMS > spec.MaxTimeout.Milliseconds() {
+			return errIncomplete
+		}
+		err := reply(s, &wire.Reply{})
+		a.life.end(time.Duration(req.Shutdown.GraceMS) * time.Millisecond)
+		return err
+	case wire.OpExec:
+		if req.Exec == nil {
+			return errIncomplete
+		}
+		return cl.exec(s, req.Exec)
+	case wire.OpAttach:
+		if req.Attach == nil {
+			return errIncomplete
+		}
+		return cl.attach(s, req.Attach)
+	case wire.OpData:
+		if req.Data == nil {
+			return errIncomplete
+		}
+		return cl.data(s, req.Data)
+	default:
+		return cl.file(s, req)
+	}
+}
+
+var errIncomplete = spec.New(spec.CodeInvalid, "the request is incomplete")
+
+func reply(s *wire.Stream, r *wire.Reply) error {
+	if wire.WriteMessage(s, r) != nil {
+		return stream.ErrGone
+	}
+	return nil
+}

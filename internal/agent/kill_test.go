@@ -1,0 +1,168 @@
+//go:build linux
+
+package agent_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// escape is a script that brings forth processes in every way in which they leave
+// their group, and writes their pids.
+const escape = `
+sleep 301 & echo $! > child
+setsid sh -c 'echo $$ > session; exec sleep 302' &
+( setsid sh -c '(echo $(exec sh -c "echo \$PPID") > orphan; exec sleep 303) & exit' ) 
+( ( exec sh -c 'echo $$ > double; exec sleep 304' ) & ) &
+`
+
+func (p *place) escaped() map[string]proc {
+	out := map[string]proc{}
+	for _, name := range []string{"child", "session", "orphan", "double"} {
+		out[name] = findProc(p.t, p.fileText(name))
+	}
+	return out
+}
+
+func mustBeGone(t *testing.T, procs map[string]proc) {
+	t.Helper()
+	for name, p := range procs {
+		if p.start == "" {
+			t.Errorf("%s was gone before", name)
+		}
+		if p.alive() {
+			t.Errorf("%s lives: pid %d", name, p.pid)
+		}
+	}
+}
+
+// On timeout the whole tree dies, those that left its group too; what was printed
+// is returned, and nothing else.
+func TestTimeoutKillsTheTree(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	r := h.mustStart(withTimeout(shell(`trap '' TERM; echo before;`+escape+`wait; sleep 300`), 1500*time.Millisecond))
+	procs := p.escaped()
+	got := r.wait()
+	if !got.Exit.TimedOut || got.Exit.Signal != 9 || got.Stdout != "before\n" || got.Stderr != "" {
+		t.Errorf("got %+v", got)
+	}
+	want := spec.KillTerminated
+	if h.hello.KillTree != string(spec.KillTreeConfirmed) {
+		want = spec.KillUnknown
+	}
+	if got.Exit.Kill != want || len(got.Exit.Survivors) > 0 {
+		t.Errorf("kill: %q %v, want %q", got.Exit.Kill, got.Exit.Survivors, want)
+	}
+	mustBeGone(t, procs)
+	if again := h.run(command("echo", "alive")); again.Stdout != "alive\n" {
+		t.Errorf("the next command: %+v", again)
+	}
+}
+
+// The deadline times the command, not its output.
+func TestTimeoutOfClosedOutput(t *testing.T) {
+	h := startPlace(t).dial("a")
+	got := h.run(withTimeout(shell("exec >&- 2>&-; sleep 300"), 300*time.Millisecond))
+	if !got.Exit.TimedOut || got.Exit.Duration > 10*time.Second {
+		t.Errorf("got %+v", got)
+	}
+	clean := h.run(withTimeout(shell("trap 'exit 0' TERM; while :; do sleep 0.05; done"), 300*time.Millisecond))
+	if !clean.Exit.TimedOut || clean.Exit.Code != 0 {
+		t.Errorf("a clean end after the deadline is a timeout: %+v", clean)
+	}
+	stopped := h.run(withTimeout(shell("kill -STOP $$; sleep 300"), 300*time.Millisecond))
+	if !stopped.Exit.TimedOut {
+		t.Errorf("a stopped command: %+v", stopped)
+	}
+}
+
+// Kill ends the tree at once and is confirmed when it is done; a cancel gives grace.
+func TestKillAndCancel(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	r := h.mustStart(shell(`trap '' TERM;` + escape + `wait; sleep 300`))
+	procs := p.escaped()
+	r.tell(wire.Control{Kill: true, Seq: 7})
+	var ev wire.Event
+	if err := wire.ReadMessage(r.ctl, &ev, 0); err != nil || ev.Ack != 7 {
+		t.Fatalf("ack: %+v, %v", ev, err)
+	}
+	mustBeGone(t, procs)
+	if got := r.wait(); got.Exit.Signal != 9 || got.Exit.TimedOut {
+		t.Errorf("killed: %+v", got.Exit)
+	}
+
+	req := shell(`trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.05; done`)
+	req.GraceMS = 20_000
+	r = h.mustStart(req)
+	eventually(t, "it is ready", func() bool { return r.out[0].len() > 0 })
+	r.tell(wire.Control{Cancel: true})
+	if got := r.wait(); got.Stdout != "ready\nbye\n" || got.Exit.Code != 4 || got.Exit.TimedOut {
+		t.Errorf("cancelled: %+v", got)
+	}
+
+	req = shell(`trap '' TERM; echo ready; while :; do sleep 0.05; done`)
+	req.GraceMS = 60_000
+	r = h.mustStart(req)
+	eventually(t, "it is ready", func() bool { return r.out[0].len() > 0 })
+	r.tell(wire.Control{Cancel: true})
+	r.tell(wire.Control{Kill: true})
+	if got := r.wait(); got.Exit.Signal != 9 {
+		t.Errorf("a kill cuts the grace short: %+v", got.Exit)
+	}
+}
+
+// A process that has left its session, its parents and its environment is found by
+// what is left: the group of the command where there is one.
+func TestKillFindsWhatHides(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	if h.hello.KillTree != string(spec.KillTreeConfirmed) {
+		t.Skip("no cgroup can be made here, so nothing is promised")
+	}
+	r := h.mustStart(shell(`(env -i setsid sh -c '(sh -c "echo \$PPID > hidden"; exec sleep 305) &') ; echo ready; sleep 300`))
+	hidden := findProc(t, p.fileText("hidden"))
+	if !hidden.alive() {
+		t.Fatal("nothing to find")
+	}
+	r.tell(wire.Control{Kill: true})
+	if got := r.wait(); got.Exit.Kill != spec.KillTerminated {
+		t.Errorf("kill: %q", got.Exit.Kill)
+	}
+	if hidden.alive() {
+		t.Error("it lives")
+	}
+}
+
+// Ending one command leaves the others and their background children alone.
+func TestKillSparesOthers(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	if got := h.run(shell("setsid sleep 306 & echo $! > background; echo x")); got.Stdout != "x\n" {
+		t.Fatalf("got %+v", got)
+	}
+	background := findProc(t, p.fileText("background"))
+	other := h.mustStart(shell("echo up; exec sleep 307"))
+	eventually(t, "the other is up", func() bool { return other.out[0].len() > 0 })
+	if got := h.run(withTimeout(shell("sleep 308 & wait"), 200*time.Millisecond)); !got.Exit.TimedOut {
+		t.Errorf("got %+v", got.Exit)
+	}
+	if startOf(other.started.PID) == "" || !background.alive() {
+		t.Error("an innocent process is dead")
+	}
+	other.tell(wire.Control{Signal: 15})
+	if got := other.wait(); got.Exit.Signal != 15 || got.Exit.Kill != spec.KillNone {
+		t.Errorf("the other: %+v", got.Exit)
+	}
+	if !strings.Contains(h.run(command("cat", "/proc/"+itoa(background.pid)+"/comm")).Stdout, "sleep") {
+		t.Error("the background child is dead")
+	}
+}

@@ -1,0 +1,194 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// life decides when the place ends: it counts clients and commands, and keeps the
+// three timers.
+type life struct {
+	cfg     *config
+	started time.Time
+	ending  chan time.Duration // receives the grace, once
+
+	mu       sync.Mutex
+	epoch    uint64 // the highest seen
+	clients  map[*client]bool
+	commands int
+	ended    bool
+	idle     *countdown // no client and no command
+	orphan   *countdown // no client of an ephemeral place
+	ttl      *countdown
+}
+
+// countdown is a timer that knows what is left; after 0 it never runs out.
+type countdown struct {
+	after time.Duration
+	timer *time.Timer
+	due   time.Time // zero: not running
+}
+
+func (c *countdown) start(f func()) {
+	if c.after == 0 || !c.due.IsZero() {
+		return
+	}
+	c.due = time.Now().Add(c.after)
+	c.timer = time.AfterFunc(c.after, f)
+}
+
+func (c *countdown) stop() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.due = time.Time{}
+}
+
+// left is the time until the countdown runs out if nothing happens from now on;
+// negative: never.
+func (c *countdown) left() time.Duration {
+	switch {
+	case c.after == 0:
+		return -1
+	case c.due.IsZero():
+		return c.after
+	}
+	return max(time.Until(c.due), 0)
+}
+
+func newLife(cfg *config) *life {
+	l := &life{
+		cfg: cfg, started: time.Now(), ending: make(chan time.Duration, 1), clients: map[*client]bool{},
+		idle: &countdown{after: cfg.idle}, orphan: &countdown{}, ttl: &countdown{after: cfg.ttl},
+	}
+	if cfg.ephemeral {
+		l.orphan.after = max(cfg.orphanAfter, time.Nanosecond)
+	}
+	return l
+}
+
+// begin starts the timers: a place that nobody comes to ends too.
+func (l *life) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ttl.start(func() { l.end(l.cfg.grace) })
+	l.adjust()
+}
+
+// adjust starts and stops the timers as clients and commands are. The caller holds
+// the lock.
+func (l *life) adjust() {
+	if len(l.clients) > 0 {
+		l.orphan.stop()
+	} else {
+		l.orphan.start(func() { l.expire(l.orphan) })
+	}
+	if len(l.clients) > 0 || l.commands > 0 {
+		l.idle.stop()
+	} else {
+		l.idle.start(func() { l.expire(l.idle) })
+	}
+}
+
+// expire ends the place unless c was stopped while its timer ran out.
+func (l *life) expire(c *countdown) {
+	l.mu.Lock()
+	late := !c.due.IsZero() && !time.Now().Before(c.due)
+	l.mu.Unlock()
+	if late {
+		l.end(l.cfg.grace)
+	}
+}
+
+// end ends the place. Only the first call counts.
+func (l *life) end(grace time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.ended = true
+		l.ending <- grace
+	}
+}
+
+var errEnding = &spec.Error{Code: spec.CodeUnavailable, Err: errors.New("the place is ending")}
+
+// enter takes a client in unless its owner is stale or the place is ending, and
+// returns the highest epoch seen.
+func (l *life) enter(cl *client) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return 0, errEnding
+	}
+	if cl.epoch < l.epoch {
+		return 0, staleOwner(cl.epoch, l.epoch)
+	}
+	l.epoch = cl.epoch
+	l.clients[cl] = true
+	l.adjust()
+	return l.epoch, nil
+}
+
+// connected gives a client that has entered its connection.
+func (l *life) connected(cl *client, mux *wire.Mux) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cl.mux = mux
+	cl.peer = &stream.Peer{Name: cl.name, Chunk: cl.profile.ChunkBytes, Gone: mux.Done()}
+}
+
+// leave takes a client out.
+func (l *life) leave(cl *client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.clients, cl)
+	l.adjust()
+}
+
+// highest is the highest epoch seen.
+func (l *life) highest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch
+}
+
+// commandBegan counts a command, unless the place is ending.
+func (l *life) commandBegan() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return errEnding
+	}
+	l.commands++
+	l.adjust()
+	return nil
+}
+
+func (l *life) commandEnded() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.commands--
+	l.adjust()
+}
+
+// status fills in what life knows.
+func (l *life) status() *wire.Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := l.idle.left()
+	if o := l.orphan.left(); o >= 0 && (idle < 0 || o < idle) {
+		idle = o
+	}
+	return &wire.Status{
+		StartedUnixNS: l.started.UnixNano(), UptimeNS: int64(time.Since(l.started)),
+		Clients: len(l.clients), Commands: l.commands,
+		IdleInNS: int64(idle), ExpiresInNS: int64(l.ttl.left()),
+	}
+}

@@ -1,0 +1,92 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/agent/proc"
+)
+
+// relay is the verb that joins in and out to a guest's socket. An engine starts it
+// inside the place, among processes that may listen on a socket too: it talks to
+// the process with the stated pid only. The end of in is passed on, and what still
+// comes from the guest is delivered; the end of the guest's stream ends it.
+func relay(args []string, in io.Reader, out io.Writer) error {
+	if err := proc.Hide(); err != nil {
+		return err
+	}
+	var abstract, path string
+	var pid int
+	f := newFlags("relay")
+	f.StringVar(&abstract, "abstract", "", "name of the guest's abstract socket")
+	f.StringVar(&path, "path", "", "path of the guest's socket")
+	f.IntVar(&pid, "peer-pid", 0, "pid that the guest must have, 0 for any")
+	if err := f.Parse(args); err != nil {
+		return fmt.Errorf("%w: relay: %w", errUsage, err)
+	}
+	if f.NArg() > 0 || (abstract == "") == (path == "") {
+		return fmt.Errorf("%w: relay: one of --abstract and --path is needed", errUsage)
+	}
+	name := path
+	if abstract != "" {
+		name = "@" + abstract
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return errors.New("no guest answers at its socket")
+	}
+	defer conn.Close()
+	if err := checkListener(conn, pid); err != nil {
+		return err
+	}
+	go func() {
+		if copyAll(conn, in) == nil {
+			_ = conn.CloseWrite()
+			return
+		}
+		conn.Close()
+	}()
+	return copyAll(out, conn)
+}
+
+// checkListener refuses a listener with another pid. The credentials are those of
+// the process that made the socket listen.
+func checkListener(conn *net.UnixConn, pid int) error {
+	cred, pidfd, err := peerCred(conn)
+	if err != nil {
+		return err
+	}
+	if pidfd >= 0 {
+		unix.Close(pidfd)
+	}
+	if pid != 0 && int(cred.Pid) != pid {
+		return fmt.Errorf("process %d listens on the guest's socket, not %d", cred.Pid, pid)
+	}
+	return nil
+}
+
+// copyAll is io.Copy without its detours, which are for files and sockets that a
+// relay never has at both ends.
+func copyAll(dst io.Writer, src io.Reader) error {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if _, werr := dst.Write(buf[:n]); werr != nil {
+				return werr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

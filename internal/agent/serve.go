@@ -1,0 +1,175 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs"
+	"github.com/berth-dev/berth/internal/agent/proc"
+	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// agent is a guest.
+type agent struct {
+	cfg     *config
+	env     []string // of the place
+	null    *os.File
+	buffers stream.Buffers
+	reaper  *proc.Reaper
+	groups  *proc.Groups // nil where there are none to be had
+	table   *table
+	life    *life
+	files   files.FS
+}
+
+// serve is the verb: it returns when the place has ended.
+func serve(args []string) error {
+	signals := proc.TakeSignals()
+	for _, prepare := range []func() error{proc.Hide, proc.ClearSignalMask, proc.SealDescriptors, proc.AdoptOrphans} {
+		if err := prepare(); err != nil {
+			return err
+		}
+	}
+	cfg, err := parseServe(args)
+	if err != nil {
+		return err
+	}
+	// Most of what the guest allocates are frames that are gone at once: a
+	// tighter heap costs little.
+	debug.SetGCPercent(50)
+	listener, err := cfg.listen()
+	if err != nil {
+		return err
+	}
+	a, err := newAgent(cfg)
+	if err != nil {
+		return err
+	}
+	return a.run(listener, signals)
+}
+
+// listen makes the socket that the host comes to; nil for stdio.
+func (c *config) listen() (net.Listener, error) {
+	switch {
+	case c.stdio:
+		return nil, nil
+	case c.listenAbstract != "":
+		return net.Listen("unix", "@"+c.listenAbstract)
+	}
+	f := os.NewFile(uintptr(c.listenFD), "listener")
+	if f == nil {
+		return nil, fmt.Errorf("listen on descriptor %d: %w", c.listenFD, syscall.EBADF)
+	}
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("listen on descriptor %d: %w", c.listenFD, err)
+	}
+	return l, nil
+}
+
+func newAgent(cfg *config) (*agent, error) {
+	if cfg.makeWorkdir {
+		if err := os.MkdirAll(cfg.workdir, 0o755); err != nil {
+			return nil, fmt.Errorf("workdir: %w", err)
+		}
+	}
+	if st, err := os.Stat(cfg.workdir); err != nil {
+		return nil, fmt.Errorf("workdir: %w", err)
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("workdir: %s: not a directory", cfg.workdir)
+	}
+	null, err := proc.OpenNull()
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), table: newTable(), life: newLife(cfg), files: localfs.New(cfg.workdir)}
+	a.reaper = proc.NewReaper(a.groups.Sweep)
+	return a, nil
+}
+
+// run serves until the place ends, then ends what lives in it.
+func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
+	go a.reaper.Run()
+	go a.heed(signals)
+	a.life.begin()
+	if listener != nil {
+		go a.accept(listener)
+	} else {
+		go func() {
+			a.converse(stdio{}, func() {})
+			a.life.end(a.cfg.grace) // there is no way back in
+		}()
+	}
+	grace := <-a.life.ending
+	if listener != nil {
+		listener.Close()
+	}
+	a.endEverything(grace)
+	a.groups.Close()
+	a.life.dismiss()
+	return nil
+}
+
+// endEverything ends the commands, and beside them the background children of
+// those that had ended.
+func (a *agent) endEverything(grace time.Duration) {
+	var commands sync.WaitGroup
+	commands.Go(func() { a.endAll(func(*command) bool { return true }, grace) })
+	proc.TerminateDescendants(a.reaper.Leaders(), grace)
+	commands.Wait()
+	proc.KillDescendants()
+}
+
+// heed drains the signals that proc.TakeSignals has taken. A place without a shield is
+// ended by TERM as any program is; an init is ended by its host only.
+func (a *agent) heed(signals <-chan os.Signal) {
+	for s := range signals {
+		if s == syscall.SIGTERM && a.cfg.peer == peerUser && os.Getpid() != 1 {
+			a.life.end(a.cfg.grace)
+		}
+	}
+}
+
+// dismiss closes every connection, after what is still to be said on it.
+func (l *life) dismiss() {
+	l.mu.Lock()
+	var muxes []*wire.Mux
+	for cl := range l.clients {
+		if cl.mux != nil {
+			muxes = append(muxes, cl.mux)
+		}
+	}
+	l.mu.Unlock()
+	var all sync.WaitGroup
+	for _, m := range muxes {
+		all.Go(func() { m.Close() })
+	}
+	all.Wait()
+}
+
+func (a *agent) status() *wire.Status {
+	s := a.life.status()
+	s.Version, s.Notice = Version(), a.cfg.notice
+	return s
+}
+
+// stdio is the connection of a guest whose host is at its standard streams.
+type stdio struct{}
+
+func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
+
+var _ io.ReadWriteCloser = stdio{}

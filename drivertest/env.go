@@ -49,10 +49,13 @@ func (e *Env) Spec() spec.Spec { return *e.Options.Spec.Clone() }
 
 // Keyed returns a copy of the base spec with a key of its own, whose place is
 // reaped after the case.
-func (e *Env) Keyed() spec.Spec {
+func (e *Env) Keyed() spec.Spec { return e.KeyedBy(driver.Authority{}) }
+
+// KeyedBy is Keyed where the place is reaped with an authority.
+func (e *Env) KeyedBy(a driver.Authority) spec.Spec {
 	s := e.Spec()
 	s.Key = spec.Key("conform-" + randomHex())
-	e.Cleanup(func(ctx context.Context) error { return e.Driver.Reap(ctx, s.Key, driver.ReapOptions{}) })
+	e.Cleanup(func(ctx context.Context) error { return e.Driver.Reap(ctx, s.Key, driver.ReapOptions{Authority: a}) })
 	return s
 }
 
@@ -149,12 +152,18 @@ func (e *Env) marked(o berth.ExecOptions) berth.ExecOptions {
 	return o
 }
 
-// findMarked prints the pids of the processes whose environment holds $1, with
-// builtins and cat only. A zombie has no environment, so it is not found.
-const findMarked = `for d in /proc/[0-9]*; do
-	{ x=$(cat "$d/environ"); } 2>/dev/null
-	case $x in *"$1"*) echo "${d#/proc/}" ;; esac
-done`
+// findMarked prints the pids of the processes whose environment holds $1: with grep,
+// or where there is none with builtins and cat. A zombie has no environment, so it is
+// not found.
+const findMarked = `if command -v grep >/dev/null; then
+	set -- $(grep -lsF -- "$1" /proc/[0-9]*/environ)
+	for f; do f=${f%/environ}; echo "${f#/proc/}"; done
+else
+	for d in /proc/[0-9]*; do
+		{ x=$(cat "$d/environ"); } 2>/dev/null
+		case $x in *"$1"*) echo "${d#/proc/}" ;; esac
+	done
+fi`
 
 // Marked returns the pids, inside sb, of the processes that carry mark. It needs a
 // shell.

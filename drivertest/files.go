@@ -2,12 +2,14 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/filestest"
+	"github.com/berth-dev/berth/spec"
 )
 
 // fileCases runs the suite of the file contract inside the place.
@@ -35,7 +37,11 @@ func (e *Env) filesEnv(ctx context.Context, t T) filestest.Env {
 		t.Fatalf("mkdir: %v", err)
 	}
 	e.Cleanup(func(ctx context.Context) error {
-		return fsys.Remove(ctx, dir, files.RemoveOptions{Recursive: true})
+		err := fsys.Remove(ctx, dir, files.RemoveOptions{Recursive: true})
+		if errors.Is(err, spec.ErrFileNotFound) {
+			return nil // the case has removed it
+		}
+		return err
 	})
 	env := filestest.Env{FS: fsys, Dir: dir}
 	if e.Caps.Shell {

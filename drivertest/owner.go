@@ -206,30 +206,40 @@ func ownerReap(ctx context.Context, t T, e *Env) {
 }
 
 func ownerEpoch(ctx context.Context, t T, e *Env) {
-	s := e.Keyed()
-	old := e.ProvisionWith(ctx, t, e.Driver, s, berth.ProvisionOptions{Authority: berth.Authority{Epoch: 5}})
-	if err := old.Ping(ctx); err != nil {
-		t.Fatalf("ping: %v", err)
+	owner := func(epoch uint64) berth.Authority { return berth.Authority{Epoch: epoch} }
+	s := e.KeyedBy(owner(6))
+	old, err := berth.ProvisionWith(ctx, e.Driver, s, berth.ProvisionOptions{Authority: owner(5)})
+	if err != nil {
+		t.Fatalf("provision: %v", err)
 	}
-	if sb, err := berth.AttachWith(ctx, e.Open(t), s.Key, berth.AttachOptions{Authority: berth.Authority{Epoch: 4}}); err == nil {
-		e.Cleanup(sb.Close)
-		t.Errorf("a lower epoch was let in")
-	} else {
-		wantError(t, "a lower epoch", err, spec.ErrStaleOwner)
+	e.Cleanup(old.Detach)
+	attach := func(epoch uint64) (*berth.Sandbox, error) {
+		sb, err := berth.AttachWith(ctx, e.Open(t), s.Key, berth.AttachOptions{Authority: owner(epoch)})
+		if err == nil {
+			e.Cleanup(sb.Close)
+		}
+		return sb, err
 	}
+	_, err = attach(4)
+	wantError(t, "a lower epoch", err, spec.ErrStaleOwner)
 	if err := old.Ping(ctx); err != nil {
 		t.Errorf("the owner after a stale one was refused: %v", err)
 	}
-	next, err := berth.AttachWith(ctx, e.Open(t), s.Key, berth.AttachOptions{Authority: berth.Authority{Epoch: 6}})
+	next, err := attach(6)
 	if err != nil {
 		t.Fatalf("a higher epoch: %v", err)
 	}
-	e.Cleanup(next.Close)
 	if err := next.Ping(ctx); err != nil {
 		t.Errorf("the new owner: %v", err)
 	}
-	_, err = berth.AttachWith(ctx, e.Open(t), s.Key, berth.AttachOptions{Authority: berth.Authority{Epoch: 5}})
+	_, err = attach(5)
 	wantError(t, "the former owner", err, spec.ErrStaleOwner)
+	_, err = old.Exec(ctx, []string{"true"}, berth.ExecOptions{})
+	wantError(t, "the former owner's session", err, spec.ErrStaleOwner)
+	wantError(t, "reap by the former owner", berth.Reap(ctx, e.Driver, s.Key, berth.ReapOptions{Authority: owner(5)}), spec.ErrStaleOwner)
+	if err := next.Ping(ctx); err != nil {
+		t.Errorf("the new owner afterwards: %v", err)
+	}
 }
 
 var errFenced = errors.New("the lease is lost")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth"
@@ -98,8 +99,18 @@ func (s *suite) leaks(ctx context.Context, t T) {
 		left = e.Marked(ctx, t, s.shared, s.mark)
 		return len(left) == 0
 	})
-	if !gone {
-		t.Errorf("cases left processes behind: pids %v", left)
+	if gone {
+		return
+	}
+	for _, pid := range left {
+		dir := "/proc/" + pid
+		r, err := s.shared.Exec(ctx, []string{"cat", dir + "/environ", dir + "/cmdline"}, berth.ExecOptions{})
+		if err != nil {
+			t.Fatalf("read about process %s: %v", pid, err)
+		}
+		_, mark, _ := strings.Cut(string(r.Stdout), markName+"="+s.mark+"-")
+		fields := strings.Split(mark, "\x00")
+		t.Errorf("process %s is left of case %s: %.200q", pid, fields[0], fields[1:])
 	}
 }
 

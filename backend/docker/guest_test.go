@@ -50,8 +50,9 @@ func TestKillAllInside(t *testing.T) {
 	two := provision(t, d, busybox(t))
 	for range 3 {
 		r, err := one.Exec(ctx, berth.Shell("echo before; kill -9 -1"), berth.ExecOptions{})
-		if err != nil || r.Signal != 9 || string(r.Stdout) != "before\n" {
-			t.Errorf("the killer: %+v, %v; want its output and signal 9", r, err)
+		// The kernel spares whoever sends to -1.
+		if err != nil || !r.Success() || string(r.Stdout) != "before\n" {
+			t.Errorf("the killer: %+v, %v; want its output and exit status 0", r, err)
 		}
 		for _, sb := range []*berth.Sandbox{one, two} {
 			if got := sh(t, sb, "echo works"); got != "works" {
@@ -115,7 +116,7 @@ func TestClientIsKilled(t *testing.T) {
 			t.Fatalf("round %d: attach: %v", round, err)
 		}
 		eventually(t, "the command and the relay have ended", func() bool {
-			return sh(t, sb, "ps -o args= | grep -c '^sleep 30[01]'; true") == "0" && strings.Count(sh(t, sb, "ps -o args="), " relay ") == 1
+			return sh(t, sb, "ps -o args= | grep -c '^sleep 30[01]'; true") == "0" && strings.Count(sh(t, sb, "ps -o args="), " relay ") == 2 // the first session's and this one's
 		})
 		if err := sb.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -253,7 +254,7 @@ func TestSessionsLeakNothing(t *testing.T) {
 	eventually(t, "goroutines and descriptors are back", func() bool {
 		return runtime.NumGoroutine() <= goroutines+2*idle && descriptors() <= fds+idle
 	})
-	if n := strings.Count(sh(t, sb, "ps -o args="), " relay "); n != 1 {
-		t.Errorf("%d relays in the place, want this session's", n)
-	}
+	eventually(t, "only this session's relay is left", func() bool {
+		return strings.Count(sh(t, sb, "ps -o args="), " relay ") == 1
+	})
 }

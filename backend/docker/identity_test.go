@@ -81,7 +81,7 @@ func TestForeignContainerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: name, Config: &container.Config{Image: s.Image, Labels: map[string]string{"dev.berth.owner": o.Owner, "dev.berth.key": "another"}},
+		Name: name, Config: &container.Config{Image: s.Image, Cmd: []string{"true"}, Labels: map[string]string{"dev.berth.owner": o.Owner, "dev.berth.key": "another"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,8 @@ import (
 
 // The engine and the guest binary that all tests of this package share.
 var (
-	engine dockertest.Engine
-	binary = sync.OnceValues(func() (guest.Bin, error) {
+	engine     dockertest.Engine
+	buildGuest = sync.OnceValues(func() (guest.Bin, error) {
 		return guest.Binary(context.Background(), "linux", runtime.GOARCH, guest.BinaryOptions{CacheDir: cacheDir})
 	})
 	cacheDir string
@@ -36,7 +36,7 @@ var (
 // source in the middle of a run changes nothing.
 func guestBinary(t *testing.T) string {
 	t.Helper()
-	bin, err := binary()
+	bin, err := buildGuest()
 	if err != nil {
 		t.Fatalf("guest binary: %v", err)
 	}
@@ -66,12 +66,7 @@ func TestMain(m *testing.M) {
 // test ends, nothing may be left of them.
 func testOptions(t *testing.T) docker.Options {
 	t.Helper()
-	owner := "t-" + strings.Map(func(r rune) rune {
-		if r == '/' {
-			return '.'
-		}
-		return r
-	}, t.Name())
+	owner := "t-" + strings.NewReplacer("/", ".", "#", "-", ":", "-").Replace(t.Name())
 	o := docker.Options{Owner: owner, Host: engine.Host(t), Guest: guest.BinaryOptions{Path: guestBinary(t)}}
 	t.Cleanup(func() { wantNothingLeft(t, o) })
 	return o

@@ -274,7 +274,7 @@ func TestOrphan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pids := processesOf(t, session.ID())
+		pids := processesOf(t, o, session.ID())
 		if len(pids) == 0 {
 			t.Fatal("the guest is not found")
 		}
@@ -282,7 +282,7 @@ func TestOrphan(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the guest ends", func() error {
-			if now := processesOf(t, session.ID()); len(now) > 0 {
+			if now := processesOf(t, o, session.ID()); len(now) > 0 {
 				return fmt.Errorf("processes %v", now)
 			}
 			return nil
@@ -291,9 +291,9 @@ func TestOrphan(t *testing.T) {
 	})
 }
 
-// processesOf lists the processes that name the place in their arguments: its guest and
-// what wraps it.
-func processesOf(t *testing.T, id string) []int {
+// processesOf lists the processes that name the place of a state directory in their
+// arguments: its guest and what wraps it.
+func processesOf(t *testing.T, o process.Options, id string) []int {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -302,7 +302,7 @@ func processesOf(t *testing.T, id string) []int {
 	var out []int
 	for _, name := range names {
 		args, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(args), "\x00--id\x00"+id+"\x00") {
+		if err != nil || !strings.Contains(string(args), o.StateDir) || !strings.Contains(string(args), "\x00--id\x00"+id+"\x00") {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {

@@ -44,8 +44,8 @@ func victim(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	script := "MARK=" + mark + "; export MARK; (sleep 1000 &) ; echo running; sleep 1000; true"
-	p, err := s.Start(ctx, &spec.Command{Args: spec.Shell(script)}, driver.Stdio{Stdout: os.Stdout})
+	const script = "(sleep 1000 &) ; echo running; sleep 1000; true"
+	p, err := s.Start(ctx, &spec.Command{Args: spec.Shell(script), Env: map[string]string{"MARK": mark}}, driver.Stdio{Stdout: os.Stdout})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -77,6 +77,11 @@ func TestKilledClient(t *testing.T) {
 	levels(t, func(t *testing.T, level spec.Isolation) {
 		o := options(t)
 		d := open(t, o)
+		t.Cleanup(func() {
+			if err := d.Reap(context.Background(), "victim", reapOptions); err != nil {
+				t.Error(err)
+			}
+		})
 		for round := range rounds {
 			mark := fmt.Sprintf("%d-%s-%d", os.Getpid(), level, round)
 			cmd := exec.Command(mustExecutable(t), victimArg, o.StateDir, string(level), mark)
@@ -124,7 +129,7 @@ func TestKilledClient(t *testing.T) {
 		if err := d.Reap(within(t), "victim", reapOptions); err != nil {
 			t.Fatal(err)
 		}
-		if pids := processesOf(t, id); len(pids) > 0 {
+		if pids := processesOf(t, o, id); len(pids) > 0 {
 			t.Errorf("processes left: %v", pids)
 		}
 		left(t, o)

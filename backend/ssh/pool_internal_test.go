@@ -142,12 +142,10 @@ func TestPoolDialsOnce(t *testing.T) {
 	p := sshtest.StartProxy(t, s.Addr, 0)
 	h := testHost(t, s, p.Addr, defaultTiming())
 	ctx := testContext(t)
-	p.Refuse(true)
 	h.pool.dial = func(context.Context) (*gossh.Client, error) { return nil, errors.New("refused") }
 	if _, err := h.pool.exec(ctx, "true"); err == nil {
 		t.Fatal("exec succeeded without a server")
 	}
-	p.Refuse(false)
 	h.pool.dial = h.o.dial
 	var wg sync.WaitGroup
 	for range 8 {
@@ -160,6 +158,17 @@ func TestPoolDialsOnce(t *testing.T) {
 	wg.Wait()
 	if n := p.Accepted(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// A server that hangs up on some while many log in is asked again.
+func TestDialAsksAgain(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	p := sshtest.StartProxy(t, s.Addr, 0)
+	h := testHost(t, s, p.Addr, defaultTiming())
+	p.Refuse(2)
+	if _, _, err := h.pool.output(testContext(t), "true", 100); err != nil {
+		t.Error(err)
 	}
 }
 

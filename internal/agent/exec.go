@@ -4,12 +4,14 @@ package agent
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/proc"
+	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -52,81 +54,117 @@ func (cl *client) attach(s *wire.Stream, req *wire.AttachRequest) error {
 	return cl.control(s, c)
 }
 
-// control reports on c and obeys what comes, until the host lets go. The caller has
-// it held.
+// control serves a control stream of c, which the caller has held, until the host
+// lets go.
 func (cl *client) control(s *wire.Stream, c *command) error {
 	<-c.ready
 	if c.startErr != nil {
+		// It stays known until the host has heard: its data streams may still
+		// be on their way.
+		_ = wire.WriteMessage(s, &wire.Event{Err: wire.FromError(c.startErr)})
+		stream.Discard(s)
 		cl.agent.letGo(c, true)
-		return c.startErr
+		return nil
 	}
-	var told atomic.Bool
+	ctl := &controller{client: cl, stream: s, command: c, gone: make(chan struct{})}
 	done := false
 	if wire.WriteMessage(s, &wire.Event{Started: &wire.Started{ID: c.id, PID: c.process.PID}}) == nil {
-		gone := make(chan struct{})
-		go cl.report(s, c, gone, &told)
-		done = cl.obey(s, c)
-		close(gone)
+		go ctl.report()
+		done = ctl.obey()
 	}
+	close(ctl.gone)
 	// A host that hangs up after it was told the exit has it, unless the
 	// connection broke: then it may ask again.
-	cl.agent.letGo(c, c.over() && (done || told.Load() && !cl.lost()))
+	cl.agent.letGo(c, c.over() && (done || ctl.told.Load() && !cl.lost()))
 	return nil
 }
 
-// report sends the exit of c after all of its output, unless gone comes first.
-func (cl *client) report(s *wire.Stream, c *command, gone <-chan struct{}, told *atomic.Bool) {
+// controller is one control stream of a command that has started.
+type controller struct {
+	client  *client
+	stream  *wire.Stream
+	command *command
+	gone    chan struct{} // closed when the host has let go
+	told    atomic.Bool   // the exit has been sent, or is about to be
+
+	mu        sync.Mutex
+	reporting bool           // no more acknowledgement goes before the exit
+	acks      sync.WaitGroup // acknowledgements that go before the exit
+}
+
+// report sends the exit, after all output that this connection has asked for and
+// whatever acknowledgements are due.
+func (ctl *controller) report() {
+	c := ctl.command
 	select {
 	case <-c.finished:
-	case <-gone:
+	case <-ctl.gone:
 		return
 	}
 	for _, o := range c.out {
 		if o != nil {
-			o.Flushed(cl.peer)
+			o.Flushed(ctl.client.peer)
 		}
 	}
+	ctl.mu.Lock()
+	ctl.reporting = true
+	ctl.mu.Unlock()
+	ctl.acks.Wait()
 	// Before the write: the host may hang up as soon as it has read it.
-	told.Store(true)
-	_ = wire.WriteMessage(s, &wire.Event{Exit: &c.exit})
+	ctl.told.Store(true)
+	_ = wire.WriteMessage(ctl.stream, &wire.Event{Exit: &c.exit})
 }
 
 // obey does what the host asks until its side of the stream ends, and reports
 // whether it has said that it has the exit.
-func (cl *client) obey(s *wire.Stream, c *command) (done bool) {
+func (ctl *controller) obey() (done bool) {
 	for {
-		var ctl wire.Control
-		if wire.ReadMessage(s, &ctl, maxControlBytes) != nil {
+		var m wire.Control
+		if wire.ReadMessage(ctl.stream, &m, maxControlBytes) != nil {
 			return done
 		}
-		if err := cl.allowed(); err != nil {
-			_ = wire.WriteMessage(s, &wire.Event{Err: wire.FromError(err)})
+		if err := ctl.client.allowed(); err != nil {
+			_ = wire.WriteMessage(ctl.stream, &wire.Event{Err: wire.FromError(err)})
 			return done
 		}
-		done = done || ctl.Done
-		if ctl.Signal > 0 && ctl.Signal <= proc.LastSignal {
-			_ = cl.agent.reaper.SignalGroup(c.process, unix.Signal(ctl.Signal))
+		done = done || m.Done
+		if m.Signal > 0 && m.Signal <= proc.LastSignal {
+			_ = ctl.client.agent.reaper.SignalGroup(ctl.command.process, unix.Signal(m.Signal))
 		}
 		var ending *killer
 		switch {
-		case ctl.Kill:
-			ending = c.end(0)
-		case ctl.Cancel:
-			ending = c.end(c.grace)
+		case m.Kill:
+			ending = ctl.command.end(0)
+		case m.Cancel:
+			ending = ctl.command.end(ctl.command.grace)
 		}
-		if ctl.Seq == 0 {
-			continue
+		if m.Seq != 0 {
+			ctl.acknowledge(m.Seq, ending)
 		}
-		ack := &wire.Event{Ack: ctl.Seq}
-		if ending == nil {
-			_ = wire.WriteMessage(s, ack)
-			continue
-		}
-		go func() { // a host that has asked for the end may still cut it short
-			<-ending.done
-			_ = wire.WriteMessage(s, ack)
-		}()
 	}
+}
+
+// acknowledge confirms what was asked for with seq, after ending unless that is nil.
+// It does not wait: a host that has asked for the end may still cut it short.
+func (ctl *controller) acknowledge(seq uint64, ending *killer) {
+	ack := &wire.Event{Ack: seq}
+	if ending == nil {
+		_ = wire.WriteMessage(ctl.stream, ack)
+		return
+	}
+	ctl.mu.Lock()
+	first := !ctl.reporting
+	if first {
+		ctl.acks.Add(1)
+	}
+	ctl.mu.Unlock()
+	go func() {
+		if first {
+			defer ctl.acks.Done()
+		}
+		<-ending.done
+		_ = wire.WriteMessage(ctl.stream, ack)
+	}()
 }
 
 // data serves one standard stream of a command.

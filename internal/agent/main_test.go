@@ -27,8 +27,15 @@ import (
 // TestMain makes the test binary its own guest: a guest reaps every child of its
 // process, so it cannot share one with a test.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "berth-guest-reexec" {
-		os.Exit(agent.Main(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "berth-guest-reexec":
+			os.Exit(agent.Main(os.Args[2:]))
+		case "berth-guest-signal-all":
+			os.Exit(signalAll(os.Args[2]))
+		case "berth-guest-block-signals":
+			os.Exit(blockSignals(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -397,4 +404,10 @@ func (p *place) fileText(name string) string {
 		return bytes.HasSuffix(data, []byte("\n"))
 	})
 	return string(data)
+}
+
+func seconds(f func()) float64 {
+	begun := time.Now()
+	f()
+	return time.Since(begun).Seconds()
 }

@@ -106,6 +106,8 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	if stdio.Stdout, stdio.Stderr = stdout, stderr; a.json {
 		stdio.Stdout, stdio.Stderr = outCapture, errCapture
 	}
+	a.signals.hold()
+	defer a.signals.forwardTo(nil)
 	p, err := sb.Start(ctx, c, stdio)
 	if err != nil {
 		return explainStart(err, c.Args[0])
@@ -116,7 +118,6 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	waiting.Go(func() { endWhenBroken(p, broken, ended) })
 	exit, err := p.Wait(ctx)
 	close(ended)
-	a.signals.forwardTo(nil)
 	waiting.Wait()
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (a *app) doctor(cmd *cobra.Command) error {
 		return err
 	}
 	findings := []finding{a.checkConfig()}
-	p := a.progress("looking")
+	p := a.progress("looking at what is here")
 	findings = append(findings, a.checkGuest(cmd))
 	for _, b := range a.registry.Backends() {
 		f := a.checkBackend(cmd, b)

@@ -68,13 +68,20 @@ func short(d time.Duration) string {
 		return "-"
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	default:
+	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	default:
+		d = d.Round(time.Second)
 	}
+	text := d.String()
+	for _, zero := range []string{"0s", "0m"} {
+		if rest, ok := strings.CutSuffix(text, zero); ok && strings.TrimRight(rest, "hm") != rest {
+			text = rest
+		}
+	}
+	return text
 }
 
 // orDash shows that there is nothing to show.

@@ -97,7 +97,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 			script := "trap 'echo got " + test.name + "; exit 42' " + test.name + "; touch ready; while :; do sleep 0.05; done"
 			cmd, dir := berthCommand(t, "run", "-n", "--isolation", "none", "--", "sh", "-c", script)
 			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
+			cmd.Stdout = &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,8 @@ type progress struct {
 	done, gone chan struct{}
 }
 
-// progress begins to watch a step. The caller calls stop.
+// progress begins to watch what message says. The caller calls stop. Where stderr is
+// no terminal, only the steps that are reported are worth a line of it.
 func (a *app) progress(message string) *progress {
 	p := &progress{
 		a: a, live: terminal(a.stderr), done: make(chan struct{}), gone: make(chan struct{}),
@@ -93,7 +94,7 @@ func (p *progress) draw(frame int) {
 		fmt.Fprintf(p.a.stderr, "\r\x1b[Kberth: %s %s %s", spinner[frame%len(spinner)], text, short(age.Truncate(time.Second)))
 		return
 	}
-	if step := now.Step + now.Message; step != p.shown {
+	if step := now.Step + now.Message; now.Step != "" && step != p.shown {
 		p.shown = step
 		p.a.note("%s", text)
 	}

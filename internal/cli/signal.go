@@ -41,10 +41,12 @@ type signals struct {
 	pipe   chan os.Signal
 	done   chan struct{}
 
-	mu     sync.Mutex
-	target target
-	insist []time.Time // the interrupts of the last moments
-	killed bool
+	mu       sync.Mutex
+	target   target
+	starting bool          // a command may run already and is not known yet
+	held     []spec.Signal // what came meanwhile
+	insist   []time.Time   // the interrupts of the last moments
+	killed   bool
 }
 
 // watchSignals begins to take signals. One that is ignored already, under nohup or
@@ -68,11 +70,28 @@ func (s *signals) stop() {
 	close(s.done)
 }
 
-// forwardTo gives the signals that come to a command; nil takes them back.
-func (s *signals) forwardTo(t target) {
+// hold keeps the first signal that comes for the command that is being started; a
+// second one ends the start.
+func (s *signals) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.target, s.insist, s.killed = t, nil, false
+	s.starting, s.held = true, nil
+}
+
+// forwardTo gives the signals that come, and those that were held, to a command. nil
+// takes them back.
+func (s *signals) forwardTo(t target) {
+	s.mu.Lock()
+	s.target, s.starting, s.insist, s.killed = t, false, nil, false
+	held := s.held
+	s.held = nil
+	s.mu.Unlock()
+	if t == nil {
+		return
+	}
+	for _, n := range held {
+		s.handle(n, time.Now())
+	}
 }
 
 func (s *signals) watch() {
@@ -88,24 +107,8 @@ func (s *signals) watch() {
 
 // handle decides what one signal does.
 func (s *signals) handle(n spec.Signal, now time.Time) {
-	s.mu.Lock()
-	t, kill, giveUp := s.target, false, false
-	if n == spec.SIGINT && t != nil {
-		kept := s.insist[:0]
-		for _, at := range s.insist {
-			if now.Sub(at) < insistTime {
-				kept = append(kept, at)
-			}
-		}
-		s.insist = append(kept, now)
-		giveUp = s.killed
-		kill = len(s.insist) >= insistCount
-		s.killed = s.killed || kill
-	}
-	s.mu.Unlock()
-
-	if t == nil || giveUp {
-		s.cancel(&interrupted{n})
+	t, kill := s.decide(n, now)
+	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forwardTimeout)
@@ -117,4 +120,33 @@ func (s *signals) handle(n spec.Signal, now time.Time) {
 	} else {
 		_ = t.Signal(ctx, n)
 	}
+}
+
+// decide returns the command that is to get the signal, or to be killed; nil where
+// the signal was held or has ended what is being done.
+func (s *signals) decide(n spec.Signal, now time.Time) (t target, kill bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.starting && len(s.held) == 0:
+		s.held = append(s.held, n)
+		return nil, false
+	case s.target == nil:
+		s.cancel(&interrupted{n})
+		return nil, false
+	case n != spec.SIGINT:
+		return s.target, false
+	case s.killed:
+		s.cancel(&interrupted{n})
+		return nil, false
+	}
+	kept := s.insist[:0]
+	for _, at := range s.insist {
+		if now.Sub(at) < insistTime {
+			kept = append(kept, at)
+		}
+	}
+	s.insist = append(kept, now)
+	s.killed = len(s.insist) >= insistCount
+	return s.target, s.killed
 }

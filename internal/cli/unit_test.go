@@ -37,6 +37,17 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-1: "-", 0: "0s", 1234 * time.Microsecond: "1ms", 10 * time.Second: "10s", 90 * time.Second: "1m30s",
+		30 * time.Minute: "30m", time.Hour: "1h", 61 * time.Minute: "1h1m", 10 * time.Hour: "10h", 72 * time.Hour: "3d",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("short(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
 // capture keeps head and tail whatever the sizes of the writes are.
 func TestCapture(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -179,7 +190,17 @@ func TestInterrupts(t *testing.T) {
 		})
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s := &signals{cancel: cancel}
+	s, r := &signals{cancel: cancel}, &recording{}
+	// What comes while a command starts is its own; a second one ends the start.
+	s.hold()
+	s.handle(spec.SIGHUP, start)
+	s.forwardTo(r)
+	if got := strings.Join(r.calls, " "); got != "1" || ctx.Err() != nil {
+		t.Errorf("the command got %q, want the signal that was held", got)
+	}
+	s.forwardTo(nil)
+	s.hold()
+	s.handle(spec.SIGHUP, start)
 	s.handle(spec.SIGTERM, start)
 	var i *interrupted
 	if !errors.As(context.Cause(ctx), &i) || i.signal != spec.SIGTERM {

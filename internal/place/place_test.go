@@ -286,9 +286,11 @@ func TestForeign(t *testing.T) {
 }
 
 // TestHalfMade defends: a guest whose starter died before it wrote down the pid is found
-// and ended, by Provision and by Reap.
+// and ended, by Provision and by Reap; one of the same id in another state directory is
+// another guest.
 func TestHalfMade(t *testing.T) {
 	r, ctx := newRoot(t), within(t)
+	_, bystander := provision(t, newRoot(t), keyed("k"), place.ProvisionOptions{})
 	forget := func() place.Record {
 		_, rec := provision(t, r, keyed("k"), place.ProvisionOptions{})
 		edit(t, r, rec.ID, fmt.Sprintf(`"pid":%d`, rec.PID), `"pid":0`)
@@ -305,6 +307,9 @@ func TestHalfMade(t *testing.T) {
 	}
 	if exists(third) {
 		t.Error("the unrecorded guest is there after Reap")
+	}
+	if bystander.ID != first.ID || !exists(bystander) {
+		t.Error("the guest of another state directory was ended")
 	}
 	empty(t, r)
 }

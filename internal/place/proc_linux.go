@@ -185,27 +185,37 @@ func descendants(p proc) []proc {
 	return out
 }
 
-// servants lists the processes of ours that serve the place id, or wrap the one that
-// does, by their arguments: the way to a guest whose starter died before it could
-// write down its pid. Only a program of our own user can claim to be one, and all
-// that it gains is to be ended.
-func servants(id string) []proc {
+// servants lists the processes of ours that were started as the guest of the place in
+// dir, or as its wrapper, with all that descends from them: the way to a guest whose
+// starter died before it could write down its pid. They are told by the name that spawn
+// gave them. Only a program of our own user can claim it, and all that it gains is to be
+// ended.
+func servants(dir string) []proc {
 	var out []proc
-	mark := []byte("\x00serve\x00--id\x00" + id + "\x00")
+	mark := []byte(processName(dir) + "\x00")
 	for _, pid := range processes() {
-		dir := "/proc/" + strconv.Itoa(pid)
+		base := "/proc/" + strconv.Itoa(pid)
 		p, ok := identify(pid)
 		if !ok || pid == os.Getpid() {
 			continue
 		}
-		if args, err := os.ReadFile(dir + "/cmdline"); err != nil || !bytes.Contains(args, mark) {
+		if args, err := os.ReadFile(base + "/cmdline"); err != nil || !bytes.HasPrefix(args, mark) {
 			continue
 		}
-		if uid, ok := realUID(dir); ok && uid == os.Getuid() {
-			out = append(out, p)
+		if uid, ok := realUID(base); ok && uid == os.Getuid() {
+			out = append(append(out, p), descendants(p)...)
 		}
 	}
 	return out
+}
+
+// processName is what the guest of the place in dir, or its wrapper, is called in the
+// list of processes.
+func processName(dir string) string {
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	return "berth-guest:" + dir
 }
 
 // realUID reads it where the owner of the directory does not tell: a process that may

@@ -143,7 +143,7 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 	case err != nil:
 		return nil, err
 	case rec == nil || rec.PID == 0:
-		procs = servants(id)
+		procs = servants(r.dirOf(id))
 	case rec.BootID == boot:
 		procs = []proc{{rec.PID, rec.StartTicks}}
 		if rec.WrapperPID != 0 {

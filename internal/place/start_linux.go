@@ -94,8 +94,7 @@ func makeWorkdir(rec *Record) error {
 	return &spec.Error{Code: code, Path: rec.Workdir, Err: fmt.Errorf("the workdir cannot be made: %w", err)}
 }
 
-// serveArgs are the guest's arguments. "serve --id <id>" comes first: servants looks
-// for it.
+// serveArgs are the guest's arguments.
 func serveArgs(rec *Record, o ProvisionOptions) []string {
 	peer := "outside" // behind a wall, only what is beyond it may connect
 	if rec.Isolation == spec.IsolationNone {
@@ -180,6 +179,7 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 	}
 	defer log.Close()
 	cmd := exec.Command(plan.Path, plan.Args...)
+	cmd.Args[0] = processName(dir)
 	cmd.Dir = "/"
 	cmd.Env = environ(r.BaseEnv, env)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -21,7 +21,8 @@ type Profile struct {
 	ChunkBytes int `json:"chunk_bytes,omitempty"`
 	// KeepAliveMS is the interval of keep-alive probes by the host, 0 for
 	// none: a transport that reports its own end needs none, and a paused
-	// container would be cut by one.
+	// container would be cut by one. A guest gives a connection up on which
+	// nothing has come for four intervals.
 	KeepAliveMS int `json:"keep_alive_ms,omitempty"`
 	// WriteTimeoutMS gives a connection up when the transport takes nothing
 	// for so long. 0: never.
@@ -105,7 +106,8 @@ func HostMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
 
 // GuestMux runs the guest's side on conn.
 func GuestMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
-	s, err := yamux.Server(newCoalescer(conn), p.WithDefaults().config(false))
+	p = p.WithDefaults()
+	s, err := yamux.Server(newCoalescer(endSilence(conn, p)), p.config(false))
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,9 @@ type Group struct {
 	dir    string
 	fd     int
 	events int
+	// killed: a process that is started in a group that has once been killed
+	// is killed too, by some kernels, so it is not used again.
+	killed atomic.Bool
 }
 
 // maxFreeGroups bounds the empty groups that wait for the next command.
@@ -172,7 +176,7 @@ func (g *Groups) Release(c *Group) {
 	switch {
 	case c.populated():
 		g.waiting = append(g.waiting, c)
-	case len(g.free) < maxFreeGroups:
+	case !c.killed.Load() && len(g.free) < maxFreeGroups:
 		g.free = append(g.free, c)
 	default:
 		c.remove()
@@ -234,6 +238,7 @@ func (c *Group) procs() map[int]bool {
 // kill sends KILL to every process in the group and below it, and to what they
 // fork meanwhile.
 func (c *Group) kill() {
+	c.killed.Store(true)
 	_ = os.WriteFile(filepath.Join(c.dir, "cgroup.kill"), []byte("1"), 0)
 }
 

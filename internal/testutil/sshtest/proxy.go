@@ -23,7 +23,7 @@ type Proxy struct {
 	closed bool
 
 	accepted atomic.Int64
-	refuse   atomic.Bool
+	refuse   atomic.Int64
 	frozen   atomic.Bool
 	wg       sync.WaitGroup
 }
@@ -64,8 +64,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse makes the proxy close new connections at once, or take them again.
-func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
+// Refuse makes the proxy close the next n connections at once.
+func (p *Proxy) Refuse(n int) { p.refuse.Store(int64(n)) }
 
 // Freeze makes the proxy deliver nothing and say nothing, as a lost route does, or
 // go on. What comes meanwhile is kept.
@@ -88,7 +88,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		if p.refuse.Load() {
+		if p.refuse.Add(-1) >= 0 {
 			near.Close()
 			continue
 		}

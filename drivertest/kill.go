@@ -102,7 +102,7 @@ func killTrap(ctx context.Context, t T, e *Env) {
 }
 
 func killLateExit(ctx context.Context, t T, e *Env) {
-	r := e.overrun(ctx, t, `trap "echo bye; exit 0" TERM; sleep 300 & wait`, berth.ExecOptions{Timeout: time.Second, Grace: long})
+	r := e.overrun(ctx, t, `trap 'echo bye; kill -9 $p; exit 0' TERM; sleep 300 & p=$!; wait`, berth.ExecOptions{Timeout: time.Second, Grace: long})
 	if r.ExitCode != 0 || r.Signal != 0 {
 		t.Errorf("code %d, signal %d; want what the process really had, 0", r.ExitCode, r.Signal)
 	}
@@ -178,7 +178,7 @@ func killCancelGrace(ctx context.Context, t T, e *Env) {
 	name := e.file("term")
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := e.Cmd(life, "/bin/sh", "-c", `trap 'echo got >"$1"; exit 0' TERM; echo ready; sleep 300 & wait`, "sh", name)
+	c := e.Cmd(life, "/bin/sh", "-c", `trap 'echo got >"$1"; kill -9 $p; exit 0' TERM; sleep 300 & p=$!; echo ready; wait`, "sh", name)
 	c.WaitDelay = long
 	e.startReady(t, c)
 	cancel()
@@ -244,7 +244,7 @@ func killKill(ctx context.Context, t T, e *Env) {
 }
 
 func killSignal(ctx context.Context, t T, e *Env) {
-	c := e.Cmd(ctx, "/bin/sh", "-c", `trap 'echo usr1; exit 3' USR1; echo ready; while :; do sleep 300 & wait; done`)
+	c := e.Cmd(ctx, "/bin/sh", "-c", `trap 'echo usr1; kill -9 $p; exit 3' USR1; sleep 300 & p=$!; echo ready; wait`)
 	out := e.startReady(t, c)
 	if err := c.Signal(ctx, spec.SIGUSR1); err != nil {
 		t.Fatalf("signal: %v", err)

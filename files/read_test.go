@@ -56,9 +56,10 @@ type liar struct {
 }
 
 func (l liar) Open(context.Context, string, files.OpenOptions) (files.File, error) { return l, nil }
-func (l liar) Info() files.Info                                                    { return files.Info{Size: l.size} }
-func (l liar) Read(p []byte) (int, error)                                          { return l.src.Read(p) }
-func (l liar) Close() error                                                        { return nil }
+func (l liar) Info() files.Info { return files.Info{Size: l.size} }
+
+func (l liar) Read(p []byte) (int, error) { return l.src.Read(p) }
+func (l liar) Close() error               { return nil }
 
 // An FS that breaks its promise costs no more memory than the limit, and an error
 // in the middle is one of the whole.

@@ -70,11 +70,13 @@ func TestConform(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				o := options(t)
 				o.Transport = transport
-				drivertest.Run(t, drivertest.Options{
-					Open:        func() (driver.Driver, error) { return process.New(o) },
-					Spec:        spec.Spec{Isolation: level},
-					OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
-					Soak: os.Getenv("BERTH_TEST_SOAK") != "",
+				t.Run("suite", func(t *testing.T) { // it clears up when its test ends
+					drivertest.Run(t, drivertest.Options{
+						Open:        func() (driver.Driver, error) { return process.New(o) },
+						Spec:        spec.Spec{Isolation: level},
+						OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
+						Soak: os.Getenv("BERTH_TEST_SOAK") != "",
+					})
 				})
 				left(t, o)
 			})

@@ -373,7 +373,8 @@ func TestMuxCloseFlushes(t *testing.T) {
 // A profile from a peer is brought into range, whatever it says.
 func TestProfileInRange(t *testing.T) {
 	for _, p := range []wire.Profile{
-		{}, wire.Local(), wire.Network(),
+		{},
+		wire.Local(), wire.Network(),
 		{WindowBytes: -1, ChunkBytes: -1, KeepAliveMS: -1, WriteTimeoutMS: -1},
 		{WindowBytes: 1 << 62, ChunkBytes: 1 << 62, KeepAliveMS: 1 << 62, WriteTimeoutMS: 1 << 62},
 		{WindowBytes: 1, ChunkBytes: 1, KeepAliveMS: 1, WriteTimeoutMS: 1},

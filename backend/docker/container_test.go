@@ -1,0 +1,210 @@
+package docker
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/spec"
+	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/container"
+)
+
+func testDriver(t *testing.T, o Options) *docker {
+	t.Helper()
+	d, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.(*docker)
+}
+
+// "" and an explicit default are one place; anything that makes another place has
+// another hash.
+func TestPlanResolvesDefaults(t *testing.T) {
+	d := testDriver(t, Options{})
+	hash := func(s spec.Spec) string {
+		t.Helper()
+		s.Key, s.Image = "k", "i"
+		p, err := d.plan(&s, driver.ProvisionOptions{})
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
+		}
+		return p.hash
+	}
+	base := hash(spec.Spec{})
+	for _, same := range []spec.Spec{
+		{Workdir: "/workspace"}, {Workdir: "/x/../workspace/"}, {Isolation: spec.IsolationStandard}, {Network: spec.NetworkNone},
+		{Limits: spec.Limits{PIDs: 512, CPUMillis: 2000}}, {Hardening: spec.Hardening{DropCaps: []string{"cap_setuid", "NET_RAW"}}},
+		{Env: map[string]string{"A": "b"}}, {TTL: 1, Persist: true},
+	} {
+		if hash(same) != base {
+			t.Errorf("%+v is another place than the default", same)
+		}
+	}
+	for _, other := range []spec.Spec{
+		{Workdir: "/w"}, {Network: spec.NetworkOpen}, {Limits: spec.Limits{PIDs: 511}}, {Limits: spec.Limits{MemoryBytes: MinMemoryBytes}},
+		{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}}, {Hardening: spec.Hardening{ReadOnlyRoot: true}}, {Hardening: spec.Hardening{User: "1"}},
+	} {
+		if hash(other) == base {
+			t.Errorf("%+v is the same place as the default", other)
+		}
+	}
+}
+
+// What an engine would refuse late, or take for something else, is refused before
+// anything is sent.
+func TestPlanRefuses(t *testing.T) {
+	d := testDriver(t, Options{})
+	for _, tt := range []struct {
+		name string
+		spec spec.Spec
+		want error
+	}{
+		{"no image", spec.Spec{}, spec.ErrInvalid},
+		{"tiny memory", spec.Spec{Image: "i", Limits: spec.Limits{MemoryBytes: MinMemoryBytes - 1}}, spec.ErrInvalid},
+		{"cpu overflow", spec.Spec{Image: "i", Limits: spec.Limits{CPUMillis: math.MaxInt64 / 1000}}, spec.ErrInvalid},
+		{"user by name", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "root"}}, spec.ErrInvalid},
+		{"user 2^32", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "4294967296"}}, spec.ErrInvalid},
+		{"negative user", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "-1"}}, spec.ErrInvalid},
+		{"empty group", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "1:"}}, spec.ErrInvalid},
+		{"bad capability", spec.Spec{Image: "i", Hardening: spec.Hardening{DropCaps: []string{"A=B"}}}, spec.ErrInvalid},
+		{"workdir in the guest's", spec.Spec{Image: "i", Workdir: "/.berth/x"}, spec.ErrInvalidPath},
+		{"workdir is the guest's", spec.Spec{Image: "i", Workdir: "/a/../.berth"}, spec.ErrInvalidPath},
+		{"root as a read-only workdir", spec.Spec{Image: "i", Workdir: "/", Hardening: spec.Hardening{ReadOnlyRoot: true}}, spec.ErrUnsupported},
+	} {
+		if _, err := d.plan(&tt.spec, driver.ProvisionOptions{}); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
+		}
+	}
+	for _, o := range []Options{
+		{Owner: "a b"}, {Owner: strings.Repeat("a", 200)}, {Hardening: &Defaults{PIDs: -1}}, {Hardening: &Defaults{MemoryBytes: 1}},
+		{Hardening: &Defaults{User: "x"}}, {Hardening: &Defaults{DropCaps: []string{""}}},
+	} {
+		if _, err := New(o); !errors.Is(err, spec.ErrInvalid) {
+			t.Errorf("options %+v: %v; want invalid", o, err)
+		}
+	}
+}
+
+func TestNormalCaps(t *testing.T) {
+	standard := DefaultHardening().DropCaps
+	for _, tt := range []struct{ in, want []string }{
+		{nil, nil},
+		{[]string{" cap_net_raw", "NET_RAW", "chown"}, []string{"CHOWN", "NET_RAW"}},
+		{append(slices.Clone(standard), "all"), []string{"ALL"}},
+		{standard, []string{"NET_RAW", "SETGID", "SETUID"}},
+	} {
+		got, err := normalCaps(tt.in)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, %v; want %q", tt.in, got, err, tt.want)
+		}
+		if len(got) > 0 && len(tt.in) > 0 && &got[0] == &tt.in[0] {
+			t.Errorf("%q: the answer is the caller's slice", tt.in)
+		}
+	}
+}
+
+// A CPU limit above what the engine has is none, and is clamped: an engine refuses it.
+func TestNanoCPUs(t *testing.T) {
+	for _, tt := range []struct {
+		millis int64
+		cpus   int
+		want   int64
+	}{{0, 4, 0}, {500, 4, 5e8}, {4000, 4, 4e9}, {4001, 4, 4e9}, {1 << 40, 2, 2e9}, {2000, 0, 2e9}} {
+		if got := nanoCPUs(tt.millis, tt.cpus); got != tt.want {
+			t.Errorf("%d millis on %d CPUs: %d, want %d", tt.millis, tt.cpus, got, tt.want)
+		}
+	}
+}
+
+// The request that creates a place has everything that the documentation promises.
+func TestCreateOptions(t *testing.T) {
+	d := testDriver(t, Options{Owner: "me"})
+	p, err := d.plan(&spec.Spec{Key: "k", Image: "i", Env: map[string]string{"B": "2\n", "A": "=1"}}, driver.ProvisionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := d.createOptions(p, guest.Bin{Hash: strings.Repeat("ab", 32)}, 1)
+	listen := o.Config.Labels[labelListen]
+	if len(listen) != 32 {
+		t.Errorf("socket %q, want 128 bits in hex", listen)
+	}
+	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir"}
+	if diff := cmp.Diff(want, o.Config.Entrypoint); diff != "" {
+		t.Errorf("entrypoint (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"A==1", "B=2\n"}, o.Config.Env); diff != "" {
+		t.Errorf("env (-want +got):\n%s", diff)
+	}
+	h := o.HostConfig
+	if h.AutoRemove || h.NanoCPUs != 1e9 || *h.PidsLimit != 512 || h.Memory != 0 || h.LogConfig.Type != "none" || *h.Init || h.NetworkMode != "none" || len(h.Mounts) != 1 {
+		t.Errorf("host config %+v", h)
+	}
+	if m := h.Mounts[0]; m.Source != "berth-guest-abababababab" || m.Target != "/.berth" || !m.ReadOnly || !m.VolumeOptions.NoCopy {
+		t.Errorf("mount %+v", m)
+	}
+	if o.Name != containerName("me", "k") || containerName("a", "bc") == containerName("ab", "c") || !strings.HasPrefix(o.Name, "berth-") || len(o.Name) != len("berth-")+16 {
+		t.Errorf("name %q", o.Name)
+	}
+}
+
+// Whatever did not take effect is named; nothing is declared that is not in force.
+func TestCheckApplied(t *testing.T) {
+	d := testDriver(t, Options{})
+	s := &spec.Spec{Key: "k", Image: "i", Limits: spec.Limits{MemoryBytes: 64 << 20}, Hardening: spec.Hardening{ReadOnlyRoot: true, User: "1"}}
+	p, err := d.plan(s, driver.ProvisionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*container.InspectResponse)
+		want   string
+	}{
+		{"as asked", func(*container.InspectResponse) {}, ""},
+		{"clamped cpu", func(c *container.InspectResponse) { c.HostConfig.NanoCPUs = 1e9 }, ""},
+		{"no memory", func(c *container.InspectResponse) { c.HostConfig.Memory = 0 }, "limit_memory"},
+		{"swap on top", func(c *container.InspectResponse) { c.HostConfig.MemorySwap = -1 }, "limit_memory"},
+		{"no pids", func(c *container.InspectResponse) { c.HostConfig.PidsLimit = nil }, "limit_pids"},
+		{"no cpu", func(c *container.InspectResponse) { c.HostConfig.NanoCPUs = 0 }, "limit_cpu"},
+		{"more cpu", func(c *container.InspectResponse) { c.HostConfig.NanoCPUs = 3e9 }, "limit_cpu"},
+		{"a cap kept", func(c *container.InspectResponse) { c.HostConfig.CapDrop = c.HostConfig.CapDrop[1:] }, "capabilities"},
+		{"a cap added", func(c *container.InspectResponse) { c.HostConfig.CapAdd = []string{"SYS_ADMIN"} }, "capabilities"},
+		{"new privileges", func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = []string{"seccomp=unconfined"} }, "no-new-privileges"},
+		{"writable root", func(c *container.InspectResponse) { c.HostConfig.ReadonlyRootfs = false }, "read_only_root"},
+		{"another user", func(c *container.InspectResponse) { c.Config.User = "0" }, "user"},
+		{"a network", func(c *container.InspectResponse) { c.HostConfig.NetworkMode = "bridge" }, "network none"},
+		{"privileged", func(c *container.InspectResponse) { c.HostConfig.Privileged = true }, "privileges"},
+	} {
+		o := d.createOptions(p, guest.Bin{Hash: strings.Repeat("ab", 32)}, 8)
+		c := &container.InspectResponse{Config: o.Config, HostConfig: o.HostConfig}
+		tt.change(c)
+		err := checkApplied(p, c)
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, spec.ErrUnsupported) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v; want unsupported with %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// An image's account files are hostile: what is malformed is passed over.
+func TestAccount(t *testing.T) {
+	file := []byte("\n::::\nshort:x\nroot:x:0:0:root:/:/bin/sh\nnum:x:12:34\napp:x:1000:1001:app:/:/bin/sh\r\napp:x:9:9:second\n")
+	for _, tt := range []struct {
+		who      string
+		byNumber bool
+		want     string
+	}{{"app", false, "1000:1001"}, {"12", true, "12:34"}, {"1000", false, ""}, {"short", false, ""}, {"none", false, ""}, {"", true, ":"}} {
+		got := ""
+		if f := account(file, tt.who, tt.byNumber, 4); f != nil {
+			got = f[2] + ":" + f[3]
+		}
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.who, got, tt.want)
+		}
+	}
+}

@@ -2,12 +2,12 @@ package guest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/berth-dev/berth/internal/guestbin"
 	"github.com/berth-dev/berth/internal/reexec"
 	"github.com/berth-dev/berth/spec"
 )
@@ -31,14 +31,7 @@ type BinaryOptions struct {
 }
 
 // Bin is a guest binary on this machine.
-type Bin struct {
-	Path string
-	Hash string // hex SHA-256 of the file
-	Size int64
-	// Args go before the guest's own arguments; empty but where the binary is
-	// the running program.
-	Args []string
-}
+type Bin = guestbin.Bin
 
 // Binary finds the guest binary for a platform, in this order: o.Path; the one that
 // is embedded in this program (build tag berth_embed); this program itself, if
@@ -63,35 +56,27 @@ func Binary(ctx context.Context, goos, goarch string, o BinaryOptions) (Bin, err
 		return explicit(o.Path)
 	}
 	if data := embedded(goos + "-" + goarch); data != nil {
-		c, err := openCache(o.CacheDir)
+		c, err := guestbin.OpenCache(o.CacheDir)
 		if err != nil {
 			return Bin{}, err
 		}
-		return c.unpack(ctx, goos+"-"+goarch, data)
+		return c.Unpack(ctx, goos+"-"+goarch, data)
 	}
 	if o.AllowSelf && goos == runtime.GOOS && goarch == runtime.GOARCH && reexec.Possible() {
 		return self()
 	}
-	c, err := openCache(o.CacheDir)
+	c, err := guestbin.OpenCache(o.CacheDir)
 	if err != nil {
 		return Bin{}, err
 	}
-	return build(ctx, c, goos, goarch, o.Progress)
-}
-
-// waysHint says what gets a guest binary to where none was found.
-const waysHint = "install the Go toolchain, or give the path of a berth-guest binary, or build the program with -tags berth_embed after `go generate ./guest`; a program that runs guests on its own platform may call selfexec.Main at the top of main instead"
-
-// nowhere is the answer when no way leads to a binary.
-func nowhere(err error) error {
-	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("no guest binary: %w", err), Hint: waysHint}
+	return c.Build(ctx, goos, goarch, o.Progress)
 }
 
 func explicit(path string) (Bin, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
 		var bin Bin
-		if bin, err = inspect(abs); err == nil {
+		if bin, err = guestbin.Inspect(abs); err == nil {
 			return bin, nil
 		}
 	}
@@ -104,14 +89,12 @@ func explicit(path string) (Bin, error) {
 func self() (Bin, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return Bin{}, nowhere(err)
+		return Bin{}, guestbin.Nowhere(err)
 	}
-	bin, err := inspect(path)
+	bin, err := guestbin.Inspect(path)
 	if err != nil {
-		return Bin{}, nowhere(err)
+		return Bin{}, guestbin.Nowhere(err)
 	}
 	bin.Args = []string{reexec.Arg}
 	return bin, nil
 }
-
-var errNotRegular = errors.New("not a regular file")

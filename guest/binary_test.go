@@ -1,9 +1,10 @@
+//go:build linux
+
 package guest_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -134,35 +135,6 @@ func TestBuildIsCancelled(t *testing.T) {
 		if e.IsDir() {
 			t.Errorf("%s is left", e.Name())
 		}
-	}
-}
-
-// The sources that name a build are those that the guest links: a change in any of
-// them makes another binary.
-func TestSourcesOfTheGuest(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Module", "../cmd/berth-guest")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const module = "github.com/berth-dev/berth"
-	var linked []string
-	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
-		var pkg struct {
-			ImportPath string
-			Module     *struct{ Path string }
-		}
-		if err := dec.Decode(&pkg); err != nil {
-			t.Fatal(err)
-		}
-		if pkg.Module != nil && pkg.Module.Path == module {
-			linked = append(linked, strings.TrimPrefix(pkg.ImportPath, module+"/"))
-		}
-	}
-	slices.Sort(linked)
-	if diff := cmp.Diff(linked, guest.GuestPackages); diff != "" {
-		t.Errorf("go list has the first, build.go the second:\n%s", diff)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/guestbin"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -92,7 +93,7 @@ func (s *Session) greet(ctx context.Context, stream io.ReadWriteCloser) (*conn, 
 	got := make(chan answer, 1)
 	go func() { // a goroutine, for a stream whose Close does not end a Read
 		h, err := wire.SendHello(ctx, stream, wire.HostHello{
-			Version: moduleVersion(), ID: s.o.ID, Epoch: s.o.Authority.Epoch, Client: s.client, Profile: s.o.Profile,
+			Version: guestbin.Version(), ID: s.o.ID, Epoch: s.o.Authority.Epoch, Client: s.client, Profile: s.o.Profile,
 		})
 		got <- answer{h, err}
 	}()

@@ -1,3 +1,5 @@
+//go:build linux
+
 package guest_test
 
 import (

@@ -23,17 +23,21 @@ func TestConform(t *testing.T) {
 		image  dockertest.Image
 		change func(*spec.Spec)
 		slow   bool
+		quick  bool // runs with -short too
 	}{
-		{name: "busybox", image: dockertest.Image{Kind: dockertest.Busybox}},
+		{name: "busybox", image: dockertest.Image{Kind: dockertest.Busybox}, quick: true},
+		{name: "scratch", image: dockertest.Image{Kind: dockertest.Scratch}, quick: true},
 		{name: "slow", image: dockertest.Image{Kind: dockertest.Busybox}, slow: true},
 		{name: "uid1000", image: dockertest.Image{Kind: dockertest.Busybox, UID: 1000}},
 		{name: "noshell", image: dockertest.Image{Kind: dockertest.NoShell}},
-		{name: "scratch", image: dockertest.Image{Kind: dockertest.Scratch}},
 		{name: "readonly", image: dockertest.Image{Kind: dockertest.Busybox, UserName: true}, change: func(s *spec.Spec) {
 			s.Hardening.ReadOnlyRoot = true
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && !tt.quick {
+				t.Skip("the other images say enough for a quick run")
+			}
 			o := testOptions(t)
 			o.OrphanAfter, o.ResumeWindow = 5*time.Second, 5*time.Second
 			if tt.slow {
@@ -46,7 +50,7 @@ func TestConform(t *testing.T) {
 			drivertest.Run(t, drivertest.Options{
 				Open: func() (driver.Driver, error) { return docker.New(o) }, Spec: s,
 				OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
-				Soak: os.Getenv("BERTH_TEST_SOAK") != "", Parallel: 2,
+				Soak: os.Getenv("BERTH_TEST_SOAK") != "",
 			})
 		})
 	}

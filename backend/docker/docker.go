@@ -14,7 +14,11 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
-const name = "docker"
+const (
+	name = "docker"
+	// claimLimit bounds the wait for a guest whose place is to be ended.
+	claimLimit = 5 * time.Second
+)
 
 // Options configure New. The zero value uses the local engine and the standard
 // hardening.
@@ -182,10 +186,45 @@ func (d *docker) Reap(ctx context.Context, key spec.Key, o driver.ReapOptions) e
 		}
 		return err
 	}
-	if c.State.Status == container.StateCreated {
-		err = d.removeHelper(ctx, o.Authority, c.ID)
+	return d.end(ctx, o.Authority, c)
+}
+
+// end removes a place, unless a newer owner has it.
+func (d *docker) end(ctx context.Context, auth driver.Authority, c *container.InspectResponse) error {
+	session, err := d.claim(ctx, auth, c)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, d.engine.remove(ctx, o.Authority, c.ID))
+	if session != nil {
+		_ = session.Close(ctx) // what matters is the removal
+	}
+	var helper error
+	if c.State.Status == container.StateCreated {
+		helper = d.removeHelper(ctx, auth, c.ID)
+	}
+	if err := d.engine.remove(ctx, auth, c.ID); err != nil {
+		return err
+	}
+	return helper
+}
+
+// claim shows the guest the authority to end its place: only the guest knows the
+// highest epoch there was. A refusal is CodeStaleOwner. A guest that does not answer
+// in a moment has no say: then there is no session, and no error but the context's.
+func (d *docker) claim(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
+	if c.State.Status != container.StateRunning {
+		return nil, ctx.Err()
+	}
+	bounded, cancel := context.WithTimeout(ctx, claimLimit)
+	defer cancel()
+	session, err := d.open(bounded, auth, c)
+	switch {
+	case err == nil:
+		return session, nil
+	case spec.CodeOf(err) == spec.CodeStaleOwner:
+		return nil, err
+	}
+	return nil, ctx.Err()
 }
 
 // Stop implements driver.Stopper. The guest ends the commands with TERM, a grace
@@ -195,11 +234,15 @@ func (d *docker) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) e
 	if err != nil {
 		return err
 	}
-	if c.State.Status == container.StateRunning {
-		if session, err := d.open(ctx, o.Authority, c); err == nil {
-			_ = session.Shutdown(ctx, spec.DefaultGrace)
-			_ = session.Close(ctx)
-		}
+	session, err := d.claim(ctx, o.Authority, c)
+	if err != nil {
+		return err
+	}
+	if session != nil {
+		bounded, cancel := context.WithTimeout(ctx, spec.DefaultGrace+claimLimit)
+		defer cancel()
+		_ = session.Shutdown(bounded, spec.DefaultGrace)
+		_ = session.Close(ctx)
 	}
 	return d.engine.stop(ctx, o.Authority, c.ID)
 }

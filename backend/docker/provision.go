@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (d *docker) create(ctx context.Context, p *plan) (*container.InspectRespons
 	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
 		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		return nil, errors.Join(err, d.engine.remove(bg, p.auth, id))
+		return nil, cmp.Or(err, d.engine.remove(bg, p.auth, id))
 	}
 	if err != nil {
 		return nil, errMoved
@@ -97,7 +98,7 @@ func (d *docker) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 		if !p.replace {
 			return nil, err
 		}
-		if err := d.engine.remove(ctx, p.auth, c.ID); err != nil {
+		if err := d.end(ctx, p.auth, c); err != nil {
 			return nil, err
 		}
 		return nil, errMoved

@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -160,7 +161,7 @@ func (d *docker) fillThrough(ctx context.Context, p *plan, id string, bin guest.
 	defer func() {
 		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		err = errors.Join(err, d.engine.remove(bg, p.auth, id))
+		err = cmp.Or(err, d.engine.remove(bg, p.auth, id))
 	}()
 	st, err := d.engine.stat(ctx, p.auth, id, guestPath)
 	if err == nil && st.Size == bin.Size && st.Mode.IsRegular() {

@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -73,7 +74,7 @@ func (d *docker) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 	err = d.engine.put(ctx, p.auth, id, "/", archive)
 	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 	defer cancel()
-	return errors.Join(err, d.engine.removeHelper(bg, p.auth, id))
+	return cmp.Or(err, d.engine.removeHelper(bg, p.auth, id))
 }
 
 // removeHelper removes the helper of a container, if there is one of ours.

@@ -14,7 +14,8 @@
 // it makes, adopts or finds the place, and relays the channel to its guest. The guest
 // is a process of its own there and outlives the channel, the connection and this
 // program: a command survives a lost connection for the resume window, a place
-// without a key is gone 30 s after its last client.
+// without a key is gone 30 s after its last client. Where this machine vanishes
+// without a word, the guest notices after a minute of silence.
 //
 // A host that ends all processes of a user at logout (systemd-logind with
 // KillUserProcesses=yes) ends guests too, unless the user lingers: loginctl

@@ -70,8 +70,13 @@ func TestProbe(t *testing.T) {
 		t.Errorf("caps %+v", c)
 	}
 	for _, asked := range []spec.Spec{
-		{Isolation: spec.IsolationGuard}, {Isolation: spec.IsolationStrict}, {Network: spec.NetworkNone}, {Image: "busybox"},
-		{Limits: spec.Limits{MemoryBytes: 1}}, {Hardening: spec.Hardening{ReadOnlyRoot: true}}, {WritableRoots: []string{"/x"}},
+		{Isolation: spec.IsolationGuard},
+		{Isolation: spec.IsolationStrict},
+		{Network: spec.NetworkNone},
+		{Image: "busybox"},
+		{Limits: spec.Limits{MemoryBytes: 1}},
+		{Hardening: spec.Hardening{ReadOnlyRoot: true}},
+		{WritableRoots: []string{"/x"}},
 	} {
 		if err := c.Check(&asked); !errors.Is(err, spec.ErrUnsupported) {
 			t.Errorf("Check(%+v) = %v, want unsupported", asked, err)

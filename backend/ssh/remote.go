@@ -21,22 +21,23 @@ import (
 // POSIX shell, and hold no single quote and no backslash, so that the line that
 // carries them means the same to the login shells that differ in those.
 
-// probeScript says what the far side is.
-const probeScript = `echo berth-probe 1
+// probeScript says what the far side is, after probeMarker on a line of its own.
+const (
+	probeScript = `echo berth-probe 1
 uname -s -m
 printf %s "$HOME"`
+	probeMarker = "berth-probe 1\n"
+)
 
 // The exit statuses of the scripts, from a range that shells and the guest leave
 // alone.
 const (
-	exitNoGuest   = 86 // the guest binary is not there, or not whole
-	exitNoDir     = 87 // the state directory is not there
-	exitForeign   = 88 // the state directory belongs to somebody else
-	exitCut       = 89 // the upload is not what was sent
-	exitNoExec    = 90 // the uploaded file cannot be run
-	exitNoWrite   = 91 // the directory or the file cannot be written
-	exitMarker    = "berth-probe 1"
-	guestsDirName = "guest"
+	exitNoGuest = 86 // the guest binary is not there, or not whole
+	exitNoDir   = 87 // the state directory is not there
+	exitForeign = 88 // the state directory belongs to somebody else
+	exitCut     = 89 // the upload is not what was sent
+	exitNoExec  = 90 // the uploaded file cannot be run
+	exitNoWrite = 91 // the directory or the file cannot be written
 )
 
 // placeScript runs the guest at $1, of $2 bytes, as "place $4" on the state
@@ -93,6 +94,10 @@ type far struct {
 	uname    string // as it said, for messages
 }
 
+// guestsDirName is the directory of guest binaries in the state directory. No place
+// has such an id.
+const guestsDirName = "guest"
+
 // guestPath is where a guest of that hash lies.
 func (f far) guestPath(hash string) string {
 	return path.Join(f.dir, guestsDirName, "berth-guest-"+hash[:16])
@@ -106,7 +111,7 @@ func (p *pool) probe(ctx context.Context, dir string) (far, error) {
 	if err != nil {
 		return far{}, err
 	}
-	text, ok := strings.CutPrefix(string(out), exitMarker+"\n")
+	text, ok := strings.CutPrefix(string(out), probeMarker)
 	if !ok {
 		return far{}, strayOutput(out, s)
 	}
@@ -193,7 +198,7 @@ func platform(uname string) (goos, goarch string, err error) {
 func (p *pool) upload(ctx context.Context, f far, bin guest.Bin, progress func(spec.Progress)) error {
 	file, err := os.Open(bin.Path)
 	if err != nil {
-		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("guest binary: %w", err)}
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("guest binary: %w", err), Hint: "somebody has removed it from this machine since it was found: start again"}
 	}
 	defer file.Close()
 	target := f.guestPath(bin.Hash)

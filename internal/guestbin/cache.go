@@ -1,25 +1,23 @@
-package guest
+package guestbin
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/berth-dev/berth/spec"
 )
 
-// cache is a directory of guest binaries. Each entry is a directory of its own,
+// Cache is a directory of guest binaries. Each entry is a directory of its own,
 // named by platform and identity, with the binary and a record of its size and hash
 // in it; it comes into being by one rename.
-type cache struct{ dir string }
+type Cache struct{ dir string }
 
 const (
 	binaryName = "berth-guest"
@@ -32,11 +30,13 @@ type record struct {
 	SHA256 string `json:"sha256"`
 }
 
-func openCache(dir string) (*cache, error) {
+// OpenCache returns the cache below dir, which it makes; "": berth in the user's cache
+// directory.
+func OpenCache(dir string) (*Cache, error) {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return nil, nowhere(fmt.Errorf("no cache directory: %w", err))
+			return nil, Nowhere(fmt.Errorf("no cache directory: %w", err))
 		}
 		dir = filepath.Join(base, "berth")
 	}
@@ -45,13 +45,13 @@ func openCache(dir string) (*cache, error) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return nil, nowhere(fmt.Errorf("the cache directory: %w", err))
+		return nil, Nowhere(fmt.Errorf("the cache directory: %w", err))
 	}
-	return &cache{dir}, nil
+	return &Cache{dir}, nil
 }
 
 // get returns the entry of that name if it is there and whole.
-func (c *cache) get(name string) (Bin, bool) {
+func (c *Cache) get(name string) (Bin, bool) {
 	dir := filepath.Join(c.dir, name)
 	data, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *cache) get(name string) (Bin, bool) {
 	if json.Unmarshal(data, &want) != nil {
 		return Bin{}, false
 	}
-	bin, err := inspect(filepath.Join(dir, binaryName))
+	bin, err := Inspect(filepath.Join(dir, binaryName))
 	if err != nil || bin.Size != want.Size || bin.Hash != want.SHA256 {
 		return Bin{}, false
 	}
@@ -73,13 +73,13 @@ func (c *cache) get(name string) (Bin, bool) {
 // make returns the entry of that name, made by fill if it is not there or not whole.
 // fill writes the binary to the path that it is given. Makers of one entry, in all
 // processes, take turns.
-func (c *cache) make(ctx context.Context, name string, fill func(path string) error) (Bin, error) {
+func (c *Cache) make(ctx context.Context, name string, fill func(path string) error) (Bin, error) {
 	if bin, ok := c.get(name); ok {
 		return bin, nil
 	}
 	unlock, err := lock(ctx, filepath.Join(c.dir, name+".lock"))
 	if err != nil {
-		return Bin{}, ctxFirst(ctx, nowhere(err))
+		return Bin{}, ctxFirst(ctx, Nowhere(err))
 	}
 	defer unlock()
 	if bin, ok := c.get(name); ok { // another one was quicker
@@ -87,7 +87,7 @@ func (c *cache) make(ctx context.Context, name string, fill func(path string) er
 	}
 	temp, err := os.MkdirTemp(c.dir, ".new-")
 	if err != nil {
-		return Bin{}, nowhere(err)
+		return Bin{}, Nowhere(err)
 	}
 	defer os.RemoveAll(temp)
 	path := filepath.Join(temp, binaryName)
@@ -95,23 +95,23 @@ func (c *cache) make(ctx context.Context, name string, fill func(path string) er
 		return Bin{}, err
 	}
 	if err := c.place(temp, name); err != nil {
-		return Bin{}, nowhere(err)
+		return Bin{}, Nowhere(err)
 	}
 	c.prune()
 	bin, ok := c.get(name)
 	if !ok {
-		return Bin{}, nowhere(fmt.Errorf("the cache in %s does not keep what is written to it", c.dir))
+		return Bin{}, Nowhere(fmt.Errorf("the cache in %s does not keep what is written to it", c.dir))
 	}
 	return bin, nil
 }
 
 // place records what is in temp and makes it the entry.
-func (c *cache) place(temp, name string) error {
+func (c *Cache) place(temp, name string) error {
 	path := filepath.Join(temp, binaryName)
 	if err := os.Chmod(path, 0o755); err != nil {
 		return err
 	}
-	bin, err := inspect(path)
+	bin, err := Inspect(path)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (c *cache) place(temp, name string) error {
 const keepUnused = 14 * 24 * time.Hour
 
 // prune removes entries, and leftovers of builds that died, that are not in use.
-func (c *cache) prune() {
+func (c *Cache) prune() {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return
@@ -149,17 +149,19 @@ func (c *cache) prune() {
 	}
 }
 
-// unpack puts an embedded binary into the cache.
-func (c *cache) unpack(ctx context.Context, platform string, data []byte) (Bin, error) {
+// Unpack puts a binary that is part of this program into the cache.
+func (c *Cache) Unpack(ctx context.Context, platform string, data []byte) (Bin, error) {
 	sum := sha256.Sum256(data)
 	name := platform + "-" + hex.EncodeToString(sum[:8])
 	return c.make(ctx, name, func(path string) error {
 		if err := os.WriteFile(path, data, 0o755); err != nil {
-			return nowhere(err)
+			return Nowhere(err)
 		}
 		return nil
 	})
 }
+
+var errNotRegular = errors.New("not a regular file")
 
 // hashes remembers the hash of a file for as long as the file's identity, size and
 // time stay what they were. It is a memory of pure facts, so that a place made every
@@ -172,8 +174,9 @@ type fileIdentity struct {
 	mtime time.Time
 }
 
-// inspect describes a binary.
-func inspect(path string) (Bin, error) {
+// Inspect describes the binary at path, which must be a regular file. Its hash is
+// computed once for as long as the file stays the same.
+func Inspect(path string) (Bin, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Bin{}, err
@@ -200,27 +203,4 @@ func inspect(path string) (Bin, error) {
 		hashes.Store(id, sum)
 	}
 	return Bin{Path: path, Hash: sum, Size: n}, nil
-}
-
-// tail is the last part of a program's output, for a message.
-type tail struct{ bytes.Buffer }
-
-// maxTail is how much of a failed build is quoted.
-const maxTail = 700
-
-func (t *tail) String() string {
-	b := bytes.TrimSpace(t.Bytes())
-	if len(b) > maxTail {
-		b = append([]byte("..."), b[len(b)-maxTail:]...)
-	}
-	return string(b)
-}
-
-// invalidSource is the answer to a source tree that does not build.
-func buildFailed(err error, output string) error {
-	text := err.Error()
-	if output != "" {
-		text += ": " + output
-	}
-	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest binary was not built: %s", text), Hint: waysHint}
 }

@@ -1,9 +1,11 @@
-package guest
+package guestbin
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,9 +25,10 @@ var guestPackages = []string{
 	"cmd/berth-guest", "files", "files/internal/source", "files/localfs", "internal/agent", "internal/agent/proc", "internal/agent/stream", "internal/wire", "spec",
 }
 
-// build returns the binary that this module's source makes, from the cache if it is
-// there.
-func build(ctx context.Context, c *cache, goos, goarch string, progress func(spec.Progress)) (Bin, error) {
+// Build returns the binary that this module's source makes: from the cache if it is
+// there, else built with the local Go toolchain. progress, which may be nil, is called
+// before a build.
+func (c *Cache) Build(ctx context.Context, goos, goarch string, progress func(spec.Progress)) (Bin, error) {
 	platform := goos + "-" + goarch
 	m := module()
 	released := m != nil && m.Replace == nil && m.Sum != ""
@@ -38,17 +41,17 @@ func build(ctx context.Context, c *cache, goos, goarch string, progress func(spe
 	goTool, toolErr := findGo()
 	root, err := sourceRoot(ctx, goTool)
 	if err != nil {
-		return Bin{}, ctxFirst(ctx, nowhere(errors.Join(err, toolErr)))
+		return Bin{}, ctxFirst(ctx, Nowhere(errors.Join(err, toolErr)))
 	}
 	name := ""
 	if released && strings.HasSuffix(filepath.ToSlash(root), "@"+m.Version) {
 		name = releaseName(platform, m.Version, m.Sum)
 	} else if name, err = sourceName(root, platform); err != nil {
-		return Bin{}, nowhere(err)
+		return Bin{}, Nowhere(err)
 	}
 	return c.make(ctx, name, func(path string) error {
 		if toolErr != nil {
-			return nowhere(toolErr)
+			return Nowhere(toolErr)
 		}
 		if progress != nil {
 			progress(spec.Progress{Step: "guest: build", Message: platform})
@@ -88,7 +91,7 @@ func findGo() (string, error) {
 // built with.
 func sourceRoot(ctx context.Context, goTool string) (string, error) {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		if root := filepath.Dir(filepath.Dir(file)); isModule(root) {
+		if root := filepath.Join(filepath.Dir(file), "..", ".."); isModule(root) {
 			return root, nil
 		}
 	}
@@ -134,31 +137,22 @@ func download(ctx context.Context, goTool, version string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, goTool, args...)
-		cmd.Dir = dir
-		cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GO111MODULE=on")
-		var out strings.Builder
-		var complaint tail
-		cmd.Stdout, cmd.Stderr = &out, &complaint
-		if err := cmd.Run(); err != nil {
-			return "", fmt.Errorf("go %s: %w: %s", args[0], err, complaint.String())
-		}
-		return strings.TrimSpace(out.String()), nil
+	cmd := exec.CommandContext(ctx, goTool, "mod", "download", "-json", version)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GO111MODULE=on")
+	out, err := cmd.Output() // with an Error in it where the exit status is 1
+	var answer struct{ Dir, Error string }
+	switch jsonErr := json.Unmarshal(out, &answer); {
+	case answer.Error != "":
+		return "", errors.New(answer.Error)
+	case err != nil:
+		return "", fmt.Errorf("go mod download: %w", err)
+	case jsonErr != nil:
+		return "", fmt.Errorf("go mod download: %w", jsonErr)
+	case !isModule(answer.Dir):
+		return "", fmt.Errorf("%s has no source of the guest", version)
 	}
-	if _, err := run("mod", "download", version); err != nil {
-		return "", err
-	}
-	cacheDir, err := run("env", "GOMODCACHE")
-	if err != nil {
-		return "", err
-	}
-	path, v, _ := strings.Cut(version, "@")
-	root := filepath.Join(cacheDir, filepath.FromSlash(path)+"@"+v)
-	if !isModule(root) {
-		return "", fmt.Errorf("%s has no source of the guest", root)
-	}
-	return root, nil
+	return answer.Dir, nil
 }
 
 func releaseName(platform, version, sum string) string {
@@ -200,4 +194,27 @@ func hashFile(w io.Writer, root, name string) error {
 	}
 	_, err = fmt.Fprintf(w, "%s %d\n%s\n", name, len(data), data)
 	return err
+}
+
+// tail is the last part of a program's output, for a message.
+type tail struct{ bytes.Buffer }
+
+// maxTail is how much of a failed build is quoted.
+const maxTail = 700
+
+func (t *tail) String() string {
+	b := bytes.TrimSpace(t.Bytes())
+	if len(b) > maxTail {
+		b = append([]byte("..."), b[len(b)-maxTail:]...)
+	}
+	return string(b)
+}
+
+// buildFailed is the answer to a source tree that does not build.
+func buildFailed(err error, output string) error {
+	text := err.Error()
+	if output != "" {
+		text += ": " + output
+	}
+	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest binary was not built: %s", text), Hint: waysHint}
 }

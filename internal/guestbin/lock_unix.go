@@ -1,27 +1,28 @@
-package guest
+//go:build unix
+
+package guestbin
 
 import (
 	"context"
 	"errors"
 	"os"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/windows"
 )
 
 // lock takes the lock that path stands for, among all processes and within this one,
-// and returns how to let it go.
+// and returns how to let it go. The file stays: to remove it would let two hold it.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if !errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			f.Close()
 			return nil, err
 		}

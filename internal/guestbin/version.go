@@ -1,12 +1,12 @@
-package guest
+package guestbin
 
 import "runtime/debug"
 
 const modulePath = "github.com/berth-dev/berth"
 
-// moduleVersion is the version of this module in the running program, "" where the
+// Version is the version of this module in the running program, "" where the
 // build does not know it.
-func moduleVersion() string {
+func Version() string {
 	if m := module(); m != nil {
 		return m.Version
 	}

@@ -1,28 +1,27 @@
-//go:build unix
-
-package guest
+package guestbin
 
 import (
 	"context"
 	"errors"
 	"os"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/windows"
 )
 
 // lock takes the lock that path stands for, among all processes and within this one,
-// and returns how to let it go. The file stays: to remove it would let two hold it.
+// and returns how to let it go.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+		if !errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 			f.Close()
 			return nil, err
 		}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package drivertest_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/drivertest"
+	"github.com/berth-dev/berth/guest/selfexec"
+	"github.com/berth-dev/berth/spec"
+)
+
+func TestMain(m *testing.M) {
+	selfexec.Main()
+	os.Exit(m.Run())
+}
+
+// The suite passes on a real guest behind the smallest of drivers, and leaves
+// nothing in its directory.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	t.Run("suite", func(t *testing.T) {
+		drivertest.Run(t, drivertest.Options{Open: func() (driver.Driver, error) { return &pipes{dir: dir}, nil }})
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%d places are left, %v", len(left), err)
+	}
+}
+
+// The same cases pass outside of go test, through a stream that misbehaves.
+func TestCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the slow stream is slow")
+	}
+	dir := t.TempDir()
+	heard := 0
+	report, err := drivertest.Check(t.Context(), drivertest.Options{
+		Open: func() (driver.Driver, error) { return &pipes{dir: dir, wrap: drivertest.SlowStream}, nil },
+	}, func(r drivertest.Result) {
+		heard++
+		switch r.Outcome {
+		case drivertest.Failed:
+			t.Errorf("%s: %s\nrule: %s", r.Case, strings.Join(r.Messages, "\n"), r.Rule)
+		case drivertest.Skipped:
+			if r.Reason == "" {
+				t.Errorf("%s is skipped without a reason", r.Case)
+			}
+		}
+	})
+	if err != nil || !report.OK() || heard != len(report.Results) || heard != report.Passed+report.Skipped {
+		t.Errorf("%v, %d reported of %d: %d passed, %d failed, %d skipped", err, heard, len(report.Results), report.Passed, report.Failed, report.Skipped)
+	}
+}
+
+// startFunc is Start of s, changed.
+type startFunc func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error)
+
+// liar is a session that breaks one promise.
+type liar struct {
+	driver.Session
+	start func(ctx context.Context, c *spec.Command, stdio driver.Stdio) (driver.Process, error)
+}
+
+func (l *liar) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+	return l.start(ctx, c.Clone(), stdio)
+}
+
+// changed is a process whose exit is told otherwise.
+type changed struct {
+	driver.Process
+	exit func(spec.Exit) spec.Exit
+}
+
+func (c changed) Wait(ctx context.Context) (spec.Exit, error) {
+	exit, err := c.Process.Wait(ctx)
+	return c.exit(exit), err
+}
+
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// A backend that breaks a promise is caught by the case that is about it.
+func TestLiesAreCaught(t *testing.T) {
+	lies := map[string]startFunc{
+		"ExecCapturesBothStreams": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			stdio.Stderr = stdio.Stdout
+			return s.Start(ctx, c, stdio)
+		},
+		"ExecReportsExitCodes": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			p, err := s.Start(ctx, c, stdio)
+			return changed{p, func(e spec.Exit) spec.Exit { e.TimedOut = e.Code == 124; return e }}, err
+		},
+		"ExecIsArgvNotShell": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			c.Args = spec.Shell(strings.Join(c.Args, " "))
+			return s.Start(ctx, c, stdio)
+		},
+		"OutputIsByteExact": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			if out := stdio.Stdout; out != nil {
+				stdio.Stdout = writer(func(p []byte) (int, error) {
+					_, err := io.WriteString(out, strings.ToValidUTF8(string(p), "?"))
+					return len(p), err
+				})
+			}
+			return s.Start(ctx, c, stdio)
+		},
+		"StdinIsEmptyUnlessGiven": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			if stdio.Stdin == nil {
+				stdio.Stdin = strings.NewReader("something")
+			}
+			return s.Start(ctx, c, stdio)
+		},
+		"CleanEnvIsExact": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			c.CleanEnv = false
+			return s.Start(ctx, c, stdio)
+		},
+		"WorkdirIsRelative": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			c.Dir = ""
+			return s.Start(ctx, c, stdio)
+		},
+		"TimeoutIsNotTheExitCode": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			p, err := s.Start(ctx, c, stdio)
+			return changed{p, func(e spec.Exit) spec.Exit { e.TimedOut = e.TimedOut && e.Code != 0; return e }}, err
+		},
+		"CancelIsAnError": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			c.Timeout = 0
+			return s.Start(context.WithoutCancel(ctx), c, stdio)
+		},
+		"CommandKeyRunsOnce": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			c.Key = ""
+			return s.Start(ctx, c, stdio)
+		},
+		"ExecCountsOutput": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+			p, err := s.Start(ctx, c, stdio)
+			return changed{p, func(e spec.Exit) spec.Exit { e.StdoutBytes++; return e }}, err
+		},
+	}
+	for name, start := range lies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			lie := func(s driver.Session) driver.Session {
+				return &liar{s, func(ctx context.Context, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
+					return start(ctx, s, c, stdio)
+				}}
+			}
+			report, err := drivertest.Check(t.Context(), drivertest.Options{
+				Open: func() (driver.Driver, error) { return &pipes{dir: dir, lie: lie}, nil },
+				Only: regexp.MustCompile("^" + name + "$"),
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range report.Results {
+				if r.Case == name && r.Outcome != drivertest.Failed {
+					t.Errorf("the lie was not caught: %s %s", r.Outcome, r.Reason)
+				}
+			}
+			if len(report.Results) == 0 {
+				t.Errorf("there is no case %s", name)
+			}
+		})
+	}
+}

@@ -1,4 +1,0 @@
-package guest
-
-// GuestPackages is what names a build; see TestSourcesOfTheGuest.
-var GuestPackages = guestPackages

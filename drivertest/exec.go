@@ -25,6 +25,7 @@ func execCases() []Case {
 		{Name: "ExecKeepsEveryArgument", Rule: "Arguments arrive byte for byte: empty ones, newlines and what is not UTF-8 too.", Need: needShell, Run: execArgs},
 		{Name: "ExecMissingProgram", Rule: "A program that is absent is start_failed, caused by fs.ErrNotExist, at once.", Run: execMissing},
 		{Name: "ExecNotExecutable", Rule: "A program that is not executable is start_failed, caused by fs.ErrPermission.", Run: execNotExecutable},
+		{Name: "ExecRunsWhatWasWritten", Rule: "A file that was written with an executable mode runs; one that is no program is start_failed.", Need: needShell, Run: execWritten},
 		{Name: "ExecRefusesNonsense", Rule: "A request that makes no sense is refused with invalid before anything runs.", Run: execNonsense},
 		{Name: "ExecManyAtOnce", Rule: "Fast commands lose nothing: the result of a command of 1 ms is as whole as any.", Need: needCoreutils, Run: execMany},
 		{Name: "ExecResetsSignals", Rule: "Signal dispositions and mask of a command are reset.", Need: needCoreutils, Run: execDispositions},
@@ -102,6 +103,16 @@ func execNotExecutable(ctx context.Context, t T, e *Env) {
 		_, err := e.Sandbox.Exec(ctx, []string{program}, berth.ExecOptions{})
 		wantError(t, program, err, spec.ErrStartFailed, fs.ErrPermission)
 	}
+}
+
+func execWritten(ctx context.Context, t T, e *Env) {
+	script, garbage := e.file("script"), e.file("garbage")
+	e.write(ctx, t, script, []byte("#!/bin/sh\necho \"$1\"\n"), files.WriteOptions{Mode: 0o755})
+	e.write(ctx, t, garbage, []byte("\x01\x02 no program"), files.WriteOptions{Mode: 0o755})
+	r := e.Exec(ctx, t, []string{"./" + script, "it runs"}, berth.ExecOptions{})
+	wantText(t, "stdout", r.Stdout, "it runs\n")
+	_, err := e.Sandbox.Exec(ctx, []string{"./" + garbage}, berth.ExecOptions{})
+	wantError(t, "a file that is no program", err, spec.ErrStartFailed)
 }
 
 func execNonsense(ctx context.Context, t T, e *Env) {

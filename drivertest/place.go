@@ -24,6 +24,8 @@ func placeCases() []Case {
 		{Name: "PersistStops", Rule: "With Persist, Close stops the place and Provision starts it again with its state; a backend that cannot refuses.", Need: needKeyed, Run: placePersist},
 		{Name: "EphemeralIsListed", Rule: "A place without a key is listed as ephemeral, under a generated key.", Need: needKeyed, Own: true, Run: placeEphemeral},
 		{Name: "EphemeralIsReaped", Rule: "A sandbox without a key is reaped after its last client is gone.", Need: needKeyed, Own: true, Run: placeOrphan},
+		{Name: "TTLEndsThePlace", Rule: "Spec.TTL ends a place so long after its start, whoever uses it.", Need: needKeyed, Run: placeTTL},
+		{Name: "IdleTimeoutEndsThePlace", Rule: "Spec.IdleTimeout ends a place once no client and no command has been there for so long.", Need: needKeyed, Run: placeIdle},
 		{Name: "CommandsEndWithTheirClient", Rule: "Detach ends the commands of this session that have no key; the place stays.", Need: all(needKeyed, needShell), Run: placeDetach},
 		{Name: "LazyStartIsShared", Rule: "The first use starts a place, concurrent first uses share one start.", Need: needCoreutils, Run: placeLazy},
 		{Name: "FilesAndExecShareTheFilesystem", Rule: "Files and commands see one file system.", Need: needShell, Run: placeShared},
@@ -289,6 +291,48 @@ func placeOrphan(ctx context.Context, t T, e *Env) {
 	if !gone {
 		t.Errorf("the place still runs %v after its last client left", e.Options.OrphanAfter+20*time.Second)
 	}
+}
+
+// running says whether the listing shows a place with key that runs.
+func (e *Env) running(ctx context.Context, t T, key spec.Key) bool {
+	t.Helper()
+	o, ok := e.owned(ctx, t, key)
+	return ok && o.State == spec.StateRunning
+}
+
+func placeTTL(ctx context.Context, t T, e *Env) {
+	s := e.Keyed()
+	s.TTL = 3 * time.Second
+	sb := e.Provision(ctx, t, s)
+	if o, ok := e.owned(ctx, t, s.Key); !ok || o.TTL != s.TTL {
+		t.Errorf("listed as %+v, %v; want its ttl", o, ok)
+	}
+	if !e.Eventually(ctx, func() bool { return !e.running(ctx, t, s.Key) }) {
+		t.Errorf("the place outlived its ttl of %v", s.TTL)
+	}
+	if err := sb.Ping(ctx); err == nil {
+		t.Errorf("its guest still answers")
+	}
+	_, err := berth.Attach(ctx, e.Driver, s.Key)
+	wantError(t, "attach", err, spec.ErrNotFound)
+}
+
+func placeIdle(ctx context.Context, t T, e *Env) {
+	s := e.Keyed()
+	s.IdleTimeout = 2 * time.Second
+	sb := e.Provision(ctx, t, s)
+	time.Sleep(s.IdleTimeout + time.Second)
+	if err := sb.Ping(ctx); err != nil {
+		t.Errorf("a place with a client is not idle: %v", err)
+	}
+	if err := sb.Detach(ctx); err != nil {
+		t.Errorf("detach: %v", err)
+	}
+	if !e.Eventually(ctx, func() bool { return !e.running(ctx, t, s.Key) }) {
+		t.Errorf("the place outlived its idle timeout of %v", s.IdleTimeout)
+	}
+	_, err := berth.Attach(ctx, e.Driver, s.Key)
+	wantError(t, "attach", err, spec.ErrNotFound)
 }
 
 func placeDetach(ctx context.Context, t T, e *Env) {

@@ -25,6 +25,7 @@ func streamCases() []Case {
 		{Name: "OutputAtTheCapIsWhole", Rule: "Exactly the cap is not truncated; one byte more is.", Need: needCoreutils, Run: outputAtCap},
 		{Name: "OutputMergesInOrder", Rule: "One pipe for both streams keeps the order of the command's writes.", Need: needShell, Run: outputMerged},
 		{Name: "OutputWaitsForASlowReader", Rule: "A slow reader slows the command and costs no memory anywhere.", Need: needCoreutils, Run: outputBackPressure},
+		{Name: "StalledReaderHoldsUpNobody", Rule: "A reader that stalls holds up its own command only.", Need: needCoreutils, Run: outputStalled},
 		{Name: "OutputReachesASlowReaderWhole", Rule: "A slow reader gets every byte.", Need: needCoreutils, Run: outputSlowReader},
 		{Name: "OutputWaitsForALateReader", Rule: "A reader that comes long after the command's end gets every byte.", Need: needCoreutils, Soak: true, Run: outputLateReader},
 		{Name: "OutputComesAsItIsWritten", Rule: "Output arrives while the command runs.", Need: needShell, Run: outputLive},
@@ -148,6 +149,35 @@ func outputBackPressure(ctx context.Context, t T, e *Env) {
 	const most = 64 << 20
 	if n > most || exit.StdoutBytes > most {
 		t.Errorf("an unread command wrote %d bytes, of which %d were under way; want less than %d", exit.StdoutBytes, n, most)
+	}
+}
+
+func outputStalled(ctx context.Context, t T, e *Env) {
+	c := e.Cmd(ctx, "cat", "/dev/zero")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatalf("pipe: %v", err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	for range 10 {
+		r := e.Exec(ctx, t, []string{"echo", "others work"}, berth.ExecOptions{Timeout: long})
+		wantText(t, "another command", r.Stdout, "others work\n")
+		if err := e.Sandbox.Ping(ctx); err != nil {
+			t.Errorf("ping: %v", err)
+		}
+	}
+	if err := c.Kill(ctx); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	out.Close()
+	var exit *berth.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) {
+		t.Errorf("wait: %v; want the death by a signal", err)
 	}
 }
 

@@ -90,7 +90,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 func TestLiesAreCaught(t *testing.T) {
 	lies := map[string]startFunc{
 		"ExecCapturesBothStreams": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
-			stdio.Stderr = stdio.Stdout
+			c.MergeOutput = true
 			return s.Start(ctx, c, stdio)
 		},
 		"ExecReportsExitCodes": func(ctx context.Context, s driver.Session, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {

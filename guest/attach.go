@@ -106,7 +106,7 @@ func (p *process) supervise(req *wire.Request) {
 	switch {
 	case p.life.Err() != nil:
 		err = &spec.Error{Code: spec.CodeUnknownOutcome, Err: errors.New("the session was closed while the command ran")}
-	case spec.CodeOf(err) == spec.CodeUnknownOutcome && p.timeout > 0 && time.Since(p.sent) >= p.timeout:
+	case spec.CodeOf(err) == spec.CodeUnknownOutcome && p.overdue():
 		p.settle(p.timedOut(), nil)
 	}
 	p.settle(spec.Exit{}, err) // of no effect after an exit was received
@@ -120,6 +120,9 @@ func (p *process) leave(l *link) {
 		p.relink(l, nil)
 	}
 	close(p.left)
+	if p.host != nil {
+		p.host.Stop()
+	}
 	p.unwatch()
 	p.drop()
 }
@@ -148,6 +151,7 @@ func (p *process) abandon(l *link) {
 func (p *process) begin(req *wire.Request) (*link, error) {
 	var l *link
 	err := p.s.dispatch(p.ctx, nil, func(c *conn) error {
+		p.startClock()
 		ctl, err := openNow(c, req)
 		l = newLink(c, ctl)
 		return err
@@ -293,12 +297,9 @@ const lateOutput = 5 * time.Second
 // collect waits for the outputs, checks them against the exit record and answers
 // Wait.
 func (p *process) collect(l *link, said *wire.Exit) error {
-	exit, err := said.Spec()
+	exit, err := p.believe(said)
 	if err != nil {
-		return &spec.Error{Code: spec.CodeInternal, Err: err}
-	}
-	if exit.TimedOut && p.timeout == 0 && p.key == "" {
-		return violation("a command without a timeout timed out")
+		return err
 	}
 	p.noteEnd()
 	l.expectEnd(lateOutput)
@@ -325,6 +326,26 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 	// so for its resume window only.
 	_ = p.s.dispatch(p.life, l.c, func(*conn) error { return wire.WriteMessage(l.ctl, wire.Control{Done: true}) })
 	return nil
+}
+
+// maxNameBytes bounds the name of a survivor; a kernel's has 15.
+const maxNameBytes = 64
+
+// believe takes what can be true of an exit record.
+func (p *process) believe(said *wire.Exit) (spec.Exit, error) {
+	exit, err := said.Spec()
+	switch {
+	case err != nil:
+		return spec.Exit{}, &spec.Error{Code: spec.CodeInternal, Err: err}
+	case exit.TimedOut && p.timeout == 0 && p.key == "":
+		return spec.Exit{}, violation("a command without a timeout timed out")
+	}
+	exit.Duration, exit.UserTime, exit.SystemTime = max(exit.Duration, 0), max(exit.UserTime, 0), max(exit.SystemTime, 0)
+	exit.MaxRSSBytes = max(exit.MaxRSSBytes, 0)
+	for i := range exit.Survivors {
+		exit.Survivors[i].Name = clip(exit.Survivors[i].Name, maxNameBytes)
+	}
+	return exit, nil
 }
 
 // repeated reports whether the command was started before, under the same key.

@@ -158,7 +158,7 @@ func (s *Session) failed(ctx context.Context, c *conn, err error, e effect) erro
 
 // cutGrace is how long a stream that was cut waits for the end of its connection:
 // streams and connection end together, in no order.
-const cutGrace = 500 * time.Millisecond
+const cutGrace = 2 * time.Second
 
 // explain says why a stream of c failed: the guest's own error, a breach of the
 // protocol, or errLost.

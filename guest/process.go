@@ -29,7 +29,8 @@ type process struct {
 	key     string
 	timeout time.Duration
 	grace   time.Duration
-	sent    time.Time // when the request was about to be sent
+	sent    time.Time   // when the request was sent
+	host    *time.Timer // runs from then on to the host's own deadline; nil without a timeout
 
 	// ctx is Start's: it bounds the command's life, which is longer than the
 	// call, so it is kept.
@@ -79,16 +80,9 @@ func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 	}
 	p := s.newProcess(ctx, c, stdio)
 	stopCancel := context.AfterFunc(ctx, p.cancelled)
-	var deadline *time.Timer
-	if p.timeout > 0 {
-		deadline = time.AfterFunc(p.timeout+p.grace+hostSlack, p.expired)
-	}
 	go func() {
+		defer stopCancel()
 		p.supervise(execRequest(p.id, c, stdio))
-		stopCancel()
-		if deadline != nil {
-			deadline.Stop()
-		}
 	}()
 	select {
 	case <-p.started:
@@ -108,7 +102,7 @@ func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 
 func (s *Session) newProcess(ctx context.Context, c *spec.Command, stdio driver.Stdio) *process {
 	p := &process{
-		s: s, id: randomID(), key: c.Key, timeout: c.Timeout, grace: c.GraceOrDefault(), sent: time.Now(), ctx: ctx,
+		s: s, id: randomID(), key: c.Key, timeout: c.Timeout, grace: c.GraceOrDefault(), ctx: ctx,
 		drained: make(chan struct{}), started: make(chan struct{}), over: make(chan struct{}),
 		ended: make(chan struct{}), left: make(chan struct{}), linked: make(chan struct{}),
 	}
@@ -326,13 +320,30 @@ func (p *process) cancelled() {
 	p.seeThrough(wire.Control{Cancel: true}, p.grace+confirmSlack)
 }
 
+// startClock notes that the request is about to be sent, and starts the host's clock.
+func (p *process) startClock() {
+	p.sent = time.Now()
+	if p.timeout > 0 {
+		p.host = time.AfterFunc(p.timeout+p.grace+hostSlack, p.expired)
+	}
+}
+
+// overdue reports whether the deadline is over and the guest has not said how the
+// command ended.
+func (p *process) overdue() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return p.timeout > 0 && !p.sent.IsZero() && time.Since(p.sent) >= p.timeout
+	}
+}
+
 // expired runs when the guest has not said how the command ended although its
 // deadline, its grace and some slack are over: the host decides.
 func (p *process) expired() {
-	select {
-	case <-p.ended:
-		return // in time; it is the caller's writer that is slow
-	default:
+	if !p.overdue() {
+		return // it ended in time: it is the caller's writer that is slow
 	}
 	p.settle(p.timedOut(), nil)
 	p.seeThrough(wire.Control{Kill: true}, confirmSlack)

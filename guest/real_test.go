@@ -108,10 +108,16 @@ func TestEndings(t *testing.T) {
 		t.Errorf("to one that has ended: %v", err)
 	}
 
-	p, err = s.Start(ctx, &spec.Command{Args: spec.Shell("trap '' TERM INT; echo ready; while :; do sleep 1; done")}, driver.Stdio{Stdout: writerFunc(func(b []byte) (int, error) { cancelOnce(b, cancel); return len(b), nil })})
+	ready := make(chan struct{}, 1)
+	p, err = s.Start(ctx, &spec.Command{Args: spec.Shell("trap '' TERM INT; echo ready; while :; do sleep 1; done")}, driver.Stdio{Stdout: writerFunc(func(b []byte) (int, error) {
+		ready <- struct{}{}
+		return len(b), nil
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-ready
+	cancel()
 	if _, err := p.Wait(context.Background()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancel: %v", err)
 	}
@@ -119,12 +125,6 @@ func TestEndings(t *testing.T) {
 		t.Errorf("kill in the grace: %v", err)
 	}
 	within(t, 3*time.Second, func() bool { st, err := s.Status(context.Background()); return err == nil && st.Commands == 0 }, func() string { return "commands are left" })
-}
-
-func cancelOnce(b []byte, cancel func()) {
-	if bytes.Contains(b, []byte("ready")) {
-		cancel()
-	}
 }
 
 // A stopped guest does not make the host wait longer than deadline, grace and 2 s.

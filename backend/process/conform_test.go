@@ -25,8 +25,13 @@ const (
 
 func TestMain(m *testing.M) {
 	selfexec.Main()
-	if len(os.Args) > 1 && os.Args[1] == victimArg {
-		os.Exit(victim(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case victimArg:
+			os.Exit(victim(os.Args[2:]))
+		case crowdArg:
+			os.Exit(crowd(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }

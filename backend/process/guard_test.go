@@ -31,6 +31,9 @@ func write(t *testing.T, text string, path ...string) string {
 func far(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/lib", "berth-test-")
+	if home, homeErr := os.UserHomeDir(); err != nil && homeErr == nil {
+		dir, err = os.MkdirTemp(home, "berth-test-")
+	}
 	if err != nil {
 		t.Skipf("no directory outside of the temporary ones: %v", err)
 	}

@@ -26,26 +26,39 @@ type found struct {
 // binary finds the guest binary, or answers with the one that was found before if it is
 // still the same file.
 func (b *backend) binary(ctx context.Context, progress func(spec.Progress)) (guest.Bin, error) {
-	b.found.mu.Lock()
-	defer b.found.mu.Unlock()
-	if f := &b.found; f.info != nil {
-		now, err := os.Stat(f.bin.Path)
-		if err == nil && os.SameFile(now, f.info) && now.ModTime().Equal(f.info.ModTime()) && now.Size() == f.info.Size() {
-			return f.bin, nil
-		}
+	if bin, ok := b.found.get(); ok {
+		return bin, nil
 	}
 	options := b.o.Guest
 	if progress != nil {
 		options.Progress = progress
 	}
 	bin, err := guest.Binary(ctx, runtime.GOOS, runtime.GOARCH, options)
+	if err == nil {
+		b.found.put(bin)
+	}
+	return bin, err
+}
+
+func (f *found) get() (guest.Bin, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.info == nil {
+		return guest.Bin{}, false
+	}
+	now, err := os.Stat(f.bin.Path)
+	same := err == nil && os.SameFile(now, f.info) && now.ModTime().Equal(f.info.ModTime()) && now.Size() == f.info.Size()
+	return f.bin, same
+}
+
+func (f *found) put(bin guest.Bin) {
+	info, err := os.Stat(bin.Path)
 	if err != nil {
-		return guest.Bin{}, err
+		return
 	}
-	if info, err := os.Stat(bin.Path); err == nil {
-		b.found.bin, b.found.info = bin, info
-	}
-	return bin, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bin, f.info = bin, info
 }
 
 // plan finds the guest binary and puts the wall round it that the record asks for.

@@ -3,6 +3,9 @@
 package agent_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,12 +26,42 @@ setsid sh -c 'echo $$ > session; exec sleep 302' &
 ( ( exec sh -c 'echo $$ > double; exec sleep 304' ) & ) &
 `
 
-func (p *place) escaped() map[string]proc {
+// escaped names what the script has brought forth, by pids as they are out here.
+func (p *place) escaped(h *host) map[string]proc {
 	out := map[string]proc{}
 	for _, name := range []string{"child", "session", "orphan", "double"} {
-		out[name] = findProc(p.t, p.fileText(name))
+		out[name] = findProc(p.t, p.outside(h, p.fileText(name)))
 	}
 	return out
+}
+
+// outside translates a pid of the place to what it is out here: the NSpid line of
+// its status has both.
+func (p *place) outside(h *host, inside string) string {
+	inside = strings.TrimSpace(inside)
+	if h.hello.PID != 1 {
+		return inside
+	}
+	statuses, _ := filepath.Glob("/proc/[0-9]*/status")
+	ns := pidNamespace(guestPID(p.t, p))
+	for _, name := range statuses {
+		data, _ := os.ReadFile(name)
+		for _, line := range strings.Split(string(data), "\n") {
+			f := strings.Fields(line)
+			if len(f) == 3 && f[0] == "NSpid:" && f[2] == inside {
+				if pid, _ := strconv.Atoi(f[1]); pidNamespace(pid) == ns {
+					return f[1]
+				}
+			}
+		}
+	}
+	p.t.Fatalf("pid %s of the place is not found", inside)
+	return ""
+}
+
+func pidNamespace(pid int) string {
+	name, _ := os.Readlink("/proc/" + itoa(pid) + "/ns/pid")
+	return name
 }
 
 func mustBeGone(t *testing.T, procs map[string]proc) {
@@ -46,10 +79,28 @@ func mustBeGone(t *testing.T, procs map[string]proc) {
 // On timeout the whole tree dies, those that left its group too; what was printed
 // is returned, and nothing else.
 func TestTimeoutKillsTheTree(t *testing.T) {
-	p := startPlace(t)
+	t.Run("with groups where there are any", func(t *testing.T) { timeoutKillsTheTree(t, startPlace(t)) })
+	t.Run("without groups", func(t *testing.T) { timeoutKillsTheTree(t, startPlaceUnder(t, withoutGroups(t))) })
+	t.Run("as an init", func(t *testing.T) {
+		needNamespaces(t)
+		timeoutKillsTheTree(t, startPlaceUnder(t, append(withoutGroups(t), inNamespace...)))
+	})
+}
+
+// withoutGroups is a wrapper that hides every cgroup hierarchy.
+func withoutGroups(t *testing.T) []string {
+	t.Helper()
+	words := []string{"unshare", "--mount", "--", "sh", "-c", `mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
+	if err := exec.Command(words[0], append(words[1:], "true")...).Run(); err != nil {
+		t.Skipf("no mount namespace can be made here: %v", err)
+	}
+	return words
+}
+
+func timeoutKillsTheTree(t *testing.T, p *place) {
 	h := p.dial("a")
 	r := h.mustStart(withTimeout(shell(`trap '' TERM; echo before;`+escape+`wait; sleep 300`), 1500*time.Millisecond))
-	procs := p.escaped()
+	procs := p.escaped(h)
 	got := r.wait()
 	if !got.Exit.TimedOut || got.Exit.Signal != 9 || got.Stdout != "before\n" || got.Stderr != "" {
 		t.Errorf("got %+v", got)
@@ -89,7 +140,7 @@ func TestKillAndCancel(t *testing.T) {
 	p := startPlace(t)
 	h := p.dial("a")
 	r := h.mustStart(shell(`trap '' TERM;` + escape + `wait; sleep 300`))
-	procs := p.escaped()
+	procs := p.escaped(h)
 	r.tell(wire.Control{Kill: true, Seq: 7})
 	var ev wire.Event
 	if err := wire.ReadMessage(r.ctl, &ev, 0); err != nil || ev.Ack != 7 {
@@ -139,6 +190,36 @@ func TestKillFindsWhatHides(t *testing.T) {
 	}
 	if hidden.alive() {
 		t.Error("it lives")
+	}
+}
+
+// A process that forks on and on is caught up with.
+func TestKillCatchesARabbit(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	if h.hello.KillTree != string(spec.KillTreeConfirmed) {
+		t.Skip("no cgroup can be made here, so nothing is promised")
+	}
+	// One is alive at a time: each waits, starts the next in a session of its own
+	// and ends.
+	script := "#!/bin/sh\nsleep 0.01\necho x >> hops\nsetsid \"$0\" &\n"
+	if err := os.WriteFile(filepath.Join(p.workdir, "rabbit"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := h.mustStart(shell("./rabbit & sleep 300"))
+	hops := func() int {
+		data, _ := os.ReadFile(filepath.Join(p.workdir, "hops"))
+		return len(data)
+	}
+	eventually(t, "it runs", func() bool { return hops() > 20 })
+	r.tell(wire.Control{Kill: true})
+	if got := r.wait(); got.Exit.Kill != spec.KillTerminated {
+		t.Errorf("kill: %q %v", got.Exit.Kill, got.Exit.Survivors)
+	}
+	caught := hops()
+	time.Sleep(500 * time.Millisecond)
+	if hops() != caught {
+		t.Error("it runs on")
 	}
 }
 

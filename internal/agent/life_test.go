@@ -175,10 +175,11 @@ func needNamespaces(t *testing.T) {
 }
 
 // guestPID is the pid, out here, of the init of a place in a namespace.
-func guestPID(t *testing.T, p *place) int {
+func guestPID(t testing.TB, p *place) int {
 	t.Helper()
 	var pid string
 	eventually(t, "the guest has started", func() bool {
+		// A wrapper that execs keeps its pid; the one that forks is the last.
 		data, _ := os.ReadFile(filepath.Join("/proc", itoa(p.cmd.Process.Pid), "task", itoa(p.cmd.Process.Pid), "children"))
 		pid = strings.TrimSpace(string(data))
 		return pid != ""

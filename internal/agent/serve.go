@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -33,6 +34,9 @@ type agent struct {
 	files   files.FS
 }
 
+// maxThreads bounds how many threads of the guest run at one time.
+const maxThreads = 4
+
 // serve is the verb: it returns when the place has ended.
 func serve(args []string) error {
 	signals := proc.TakeSignals()
@@ -45,9 +49,11 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	// Most of what the guest allocates are frames that are gone at once: a
-	// tighter heap costs little.
+	// Most of what the guest allocates are frames that are gone at once, and its
+	// work is small beside that of its commands: a tighter heap and a few
+	// threads cost little.
 	debug.SetGCPercent(50)
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxThreads))
 	listener, err := cfg.listen()
 	if err != nil {
 		return err

@@ -98,7 +98,8 @@ var laws = []law{
 	{"internal/agent", []string{"internal/wire", "files", "files/localfs", "spec", "internal/agent/proc", "internal/agent/stream"}, []string{"golang.org/x/sys/"}, "the guest links std, x/sys, the mux and a PTY helper; host and guest meet only in wire"},
 	{"internal/agent/proc", []string{"spec"}, []string{"golang.org/x/sys/"}, "proc is the guest's hold on processes: spec and x/sys only"},
 	{"internal/agent/stream", []string{"spec", "internal/wire"}, []string{"golang.org/x/sys/"}, "stream carries a command's streams: spec and wire only"},
-	{"guest", []string{"internal/wire", "internal/reexec", "driver", "spec", "files"}, []string{"golang.org/x/sys/"}, "guest is the host side: host and guest meet only in wire"},
+	{"internal/guestbin", []string{"spec", "internal/reexec"}, []string{"golang.org/x/sys/"}, "guestbin finds or builds the guest binary"},
+	{"guest", []string{"internal/wire", "internal/reexec", "internal/guestbin", "driver", "spec", "files"}, []string{"golang.org/x/sys/"}, "guest is the host side: host and guest meet only in wire"},
 	{"guest/selfexec", []string{"internal/agent", "internal/reexec"}, nil, "selfexec is the one place where a host program becomes a guest"},
 	{"internal/place", []string{"internal/wire", "spec", "internal/agent"}, []string{"golang.org/x/sys/"}, "place is linked by the guest binary for the far side of ssh"},
 	{"internal/isolate", []string{"spec"}, []string{"golang.org/x/sys/"}, "isolate turns a policy into a wrapper, nothing else"},
@@ -190,7 +191,7 @@ func TestEnvironmentIsReadInConfigOnly(t *testing.T) {
 		"internal/place":     "the guest's environment is the place's, not configuration",
 		"backend/process":    "the base environment of commands is data, not configuration",
 		"bench":              "a program of its own",
-		"guest":              "the toolchain's environment is handed on to go build",
+		"internal/guestbin":  "the toolchain's environment is handed on to go build",
 		"internal/testutil/": "tests",
 	}
 	fset, files := load(t)

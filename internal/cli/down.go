@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -18,7 +19,8 @@ func newDown(a *app) *cobra.Command {
 		Use:   "down (--key KEY... | --all) [FLAG]...",
 		Short: "Remove sandboxes",
 		Long: `Down ends what runs in a sandbox, removes it and all that was made for it, and returns
-when it is gone. It tries every one even after one has failed. --all means all that
+when it is gone. It tries every one even after one has failed. Without --backend a
+sandbox is looked for on all backends, the configured one first. --all means all that
 "berth ls" lists with the same flags.`,
 		Example: `  berth down --key session-1
   berth down --key a --key b
@@ -43,7 +45,7 @@ when it is gone. It tries every one even after one has failed. --all means all t
 	return cmd
 }
 
-// downKeys removes sandboxes of one backend. Reap does not mind a key that nothing
+// downKeys removes the sandboxes that have the keys. Reap does not mind a key that nothing
 // has; a person who mistyped one does.
 func (a *app) downKeys(cmd *cobra.Command, keys []string, ifExists bool) error {
 	d, _, err := a.open()
@@ -56,18 +58,26 @@ func (a *app) downKeys(cmd *cobra.Command, keys []string, ifExists bool) error {
 	}
 	var failed error
 	for _, name := range keys {
-		key, err := keyOf(name)
-		exists := slices.ContainsFunc(owned, func(o spec.Owned) bool { return o.Key == key })
-		switch {
-		case err != nil:
-		case exists:
-			err = a.remove(cmd, d.Name(), key)
-		case !ifExists:
-			err = &spec.Error{Op: "down", Backend: d.Name(), Code: spec.CodeNotFound, Err: fmt.Errorf("no sandbox has the key %s", key), Hint: "`berth ls` lists the sandboxes; --if-exists makes this no error"}
-		}
-		failed = a.collect(cmd, failed, err)
+		failed = a.collect(cmd, failed, a.downKey(cmd, d, owned, name, ifExists))
 	}
 	return failed
+}
+
+func (a *app) downKey(cmd *cobra.Command, d driver.Driver, owned []spec.Owned, name string, ifExists bool) error {
+	key, err := keyOf(name)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(owned, func(o spec.Owned) bool { return o.Key == key }) {
+		return a.remove(cmd, d, key)
+	}
+	if other, ok := a.elsewhere(cmd.Context(), key); ok {
+		return a.remove(cmd, other, key)
+	}
+	if ifExists {
+		return nil
+	}
+	return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("no sandbox has the key %s", key), Hint: "`berth ls` lists the sandboxes; --if-exists makes this no error"}
 }
 
 // downAll removes all sandboxes that the command line means.
@@ -78,7 +88,15 @@ func (a *app) downAll(cmd *cobra.Command) error {
 	}
 	var failed error
 	for _, o := range found {
-		failed = a.collect(cmd, failed, a.remove(cmd, o.Backend, o.Key))
+		b, err := a.registry.Lookup(o.Backend)
+		var d driver.Driver
+		if err == nil {
+			d, err = openOne(b)
+		}
+		if err == nil {
+			err = a.remove(cmd, d, o.Key)
+		}
+		failed = a.collect(cmd, failed, err)
 	}
 	if len(found) == 0 {
 		a.note("no sandboxes")
@@ -86,23 +104,15 @@ func (a *app) downAll(cmd *cobra.Command) error {
 	return failed
 }
 
-func (a *app) remove(cmd *cobra.Command, backend string, key spec.Key) error {
-	b, err := a.registry.Lookup(backend)
-	if err != nil {
-		return err
-	}
-	d, err := openOne(b)
-	if err != nil {
-		return err
-	}
+func (a *app) remove(cmd *cobra.Command, d driver.Driver, key spec.Key) error {
 	p := a.progress("removing " + string(key))
-	err = berth.Reap(cmd.Context(), d, key, berth.ReapOptions{})
+	err := berth.Reap(cmd.Context(), d, key, berth.ReapOptions{})
 	p.stop()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.print(map[string]string{"removed": string(key), "backend": backend})
+		return a.print(map[string]string{"removed": string(key), "backend": d.Name()})
 	}
 	return a.say("removed %s", key)
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/berth-dev/berth"
 )
 
 func newExec(a *app) *cobra.Command {
@@ -13,7 +11,8 @@ func newExec(a *app) *cobra.Command {
 		Use:   "exec --key KEY [FLAG]... [--] COMMAND [ARG]...",
 		Short: "Run a command in a sandbox that exists",
 		Long: `Exec runs the command in a running sandbox, with our input, output and signals. It
-starts and makes nothing: see "berth up" for that.
+starts and makes nothing: see "berth up" for that. Without --backend the sandbox is
+looked for on all backends, the configured one first.
 
 Everything from the first word that is no flag belongs to the command. It is no
 shell's line: write sh -c '...' for one. Three interrupts within two seconds kill it.`,
@@ -36,19 +35,11 @@ shell's line: write sh -c '...' for one. Three interrupts within two seconds kil
 }
 
 func (a *app) exec(cmd *cobra.Command, name string, flags *commandFlags, args []string) error {
-	key, err := keyOf(name)
-	if err != nil {
-		return err
-	}
 	c, err := flags.command(a.config, args)
 	if err != nil {
 		return err
 	}
-	d, _, err := a.open()
-	if err != nil {
-		return err
-	}
-	sb, err := berth.Attach(cmd.Context(), d, key)
+	sb, _, err := a.attach(cmd.Context(), name)
 	if err != nil {
 		return err
 	}

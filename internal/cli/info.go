@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/spec"
 )
@@ -68,16 +67,8 @@ type statusLine struct {
 }
 
 func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
-	key, err := keyOf(name)
-	if err != nil {
-		return err
-	}
-	d, _, err := a.open()
-	if err != nil {
-		return err
-	}
 	ctx := cmd.Context()
-	sb, err := berth.Attach(ctx, d, key)
+	sb, d, err := a.attach(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -91,10 +82,10 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if a.json {
-		return a.print(capsLine{Name: d.Name(), Caps: &caps, Key: key, ID: sb.ID(), Status: newStatusLine(st)})
+		return a.print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: newStatusLine(st)})
 	}
 	rows := [][]string{
-		{"key", string(key)},
+		{"key", string(sb.Key())},
 		{"id", sb.ID()},
 		{"state", string(st.State)},
 		{"up for", short(st.Uptime)},

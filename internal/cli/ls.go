@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/backend/all"
+	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -85,7 +87,7 @@ func ends(o spec.Owned) string {
 // find lists the sandboxes that a command line means: those of --backend, which has
 // to answer, or all that can be had.
 func (a *app) find(cmd *cobra.Command) ([]spec.Owned, error) {
-	if !cmd.Flags().Changed("backend") {
+	if !a.config.Given("backend") {
 		return a.owned(cmd.Context(), func(b all.Backend, err error) {
 			a.detail("%s: %s does not answer: %v", cmd.Name(), b.Name, err)
 		}), nil
@@ -99,14 +101,19 @@ func (a *app) find(cmd *cobra.Command) ([]spec.Owned, error) {
 
 // owned lists what all backends have, in order; silent is told which do not answer.
 func (a *app) owned(ctx context.Context, silent func(all.Backend, error)) []spec.Owned {
-	var found []spec.Owned
-	for _, b := range a.registry.Backends() {
-		owned, err := listOne(ctx, b)
-		if err != nil && silent != nil {
-			silent(b, err)
-		}
-		found = append(found, owned...)
+	backends := a.registry.Backends()
+	lists, errs := make([][]spec.Owned, len(backends)), make([]error, len(backends))
+	var asking sync.WaitGroup
+	for i, b := range backends {
+		asking.Go(func() { lists[i], errs[i] = listOne(ctx, b) })
 	}
+	asking.Wait()
+	for i, err := range errs {
+		if err != nil && silent != nil {
+			silent(backends[i], err)
+		}
+	}
+	found := slices.Concat(lists...)
 	slices.SortStableFunc(found, func(x, y spec.Owned) int {
 		return cmp.Or(cmp.Compare(x.Backend, y.Backend), cmp.Compare(x.Key, y.Key))
 	})
@@ -121,4 +128,45 @@ func listOne(ctx context.Context, b all.Backend) ([]spec.Owned, error) {
 		return nil, err
 	}
 	return berth.List(ctx, d)
+}
+
+// elsewhere returns a driver of another backend than the configured one that has a
+// sandbox with the key, unless --backend has said which one is meant.
+func (a *app) elsewhere(ctx context.Context, key spec.Key) (driver.Driver, bool) {
+	if a.config.Given("backend") {
+		return nil, false
+	}
+	for _, o := range a.owned(ctx, nil) {
+		if o.Key != key || o.Backend == a.config.Backend {
+			continue
+		}
+		b, err := a.registry.Lookup(o.Backend)
+		if err != nil {
+			continue
+		}
+		if d, err := openOne(b); err == nil {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// attach finds the running sandbox that has the key.
+func (a *app) attach(ctx context.Context, name string) (*berth.Sandbox, driver.Driver, error) {
+	key, err := keyOf(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, _, err := a.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	sb, err := berth.Attach(ctx, d, key)
+	if spec.CodeOf(err) == spec.CodeNotFound {
+		if other, ok := a.elsewhere(ctx, key); ok {
+			d = other
+			sb, err = berth.Attach(ctx, d, key)
+		}
+	}
+	return sb, d, err
 }

@@ -90,8 +90,12 @@ func TestSignalsAreForwarded(t *testing.T) {
 		signal syscall.Signal
 		name   string
 	}{
-		{syscall.SIGINT, "INT"}, {syscall.SIGTERM, "TERM"}, {syscall.SIGHUP, "HUP"},
-		{syscall.SIGQUIT, "QUIT"}, {syscall.SIGUSR1, "USR1"}, {syscall.SIGUSR2, "USR2"},
+		{syscall.SIGINT, "INT"},
+		{syscall.SIGTERM, "TERM"},
+		{syscall.SIGHUP, "HUP"},
+		{syscall.SIGQUIT, "QUIT"},
+		{syscall.SIGUSR1, "USR1"},
+		{syscall.SIGUSR2, "USR2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script := "trap 'echo got " + test.name + "; exit 42' " + test.name + "; touch ready; while :; do sleep 0.05; done"

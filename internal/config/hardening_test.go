@@ -121,8 +121,16 @@ func TestFlagUnits(t *testing.T) {
 		}
 	}
 	for _, test := range [][2]string{
-		{"sandbox.cpu_millis", "0.0001"}, {"sandbox.cpu_millis", "-1"}, {"sandbox.cpu_millis", "NaN"}, {"sandbox.cpu_millis", "1e300"}, {"sandbox.cpu_millis", "Inf"},
-		{"sandbox.memory_bytes", "m"}, {"sandbox.memory_bytes", "1x"}, {"sandbox.memory_bytes", "1bk"}, {"sandbox.memory_bytes", "99999999999g"}, {"sandbox.memory_bytes", "-1m"},
+		{"sandbox.cpu_millis", "0.0001"},
+		{"sandbox.cpu_millis", "-1"},
+		{"sandbox.cpu_millis", "NaN"},
+		{"sandbox.cpu_millis", "1e300"},
+		{"sandbox.cpu_millis", "Inf"},
+		{"sandbox.memory_bytes", "m"},
+		{"sandbox.memory_bytes", "1x"},
+		{"sandbox.memory_bytes", "1bk"},
+		{"sandbox.memory_bytes", "99999999999g"},
+		{"sandbox.memory_bytes", "-1m"},
 	} {
 		if c, err := Load(flag(test[0], test[1])); err == nil {
 			t.Errorf("%s %s was taken: %+v", test[0], test[1], c.Sandbox)

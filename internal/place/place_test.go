@@ -2,7 +2,6 @@ package place_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -33,11 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(agent.Main(os.Args[2:]))
 		case reexecClient:
 			os.Exit(client(os.Args[2], os.Args[3]))
-		case reexecFar, "serve": // the far side runs itself as the guest
-			if os.Args[1] == "serve" {
-				os.Exit(agent.Main(os.Args[1:]))
-			}
+		case reexecFar:
 			os.Exit(place.Main(os.Args[2:]))
+		case "serve": // the far side runs itself as the guest
+			os.Exit(agent.Main(os.Args[1:]))
 		}
 	}
 	os.Exit(m.Run())
@@ -470,129 +468,4 @@ func TestOrphan(t *testing.T) {
 		t.Errorf("owned: %+v, %v", owned, err)
 	}
 	empty(t, r)
-}
-
-// TestGuestProcess defends what a guest starts with: a session of its own, / as its
-// directory and the chosen environment only; and that its files are closed to others.
-func TestGuestProcess(t *testing.T) {
-	r := newRoot(t)
-	r.BaseEnv = place.BaseEnv([]string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "LD_PRELOAD=x", "AWS_SECRET=x", "TZ=UTC"})
-	s := keyed("k")
-	s.Env = map[string]string{"TZ": "spec\xff wins", "EXTRA": "1"}
-	_, rec := provision(t, r, s, place.ProvisionOptions{})
-	proc := "/proc/" + strconv.Itoa(rec.PID)
-	env, err := os.ReadFile(proc + "/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "EXTRA=1\x00HOME=/h\x00LC_ALL=C\x00PATH=/bin\x00TZ=spec\xff wins\x00"; string(env) != want {
-		t.Errorf("environment %q, want %q", env, want)
-	}
-	if dir, err := os.Readlink(proc + "/cwd"); err != nil || dir != "/" {
-		t.Errorf("cwd %s, %v", dir, err)
-	}
-	if sid, err := syscall.Getpgid(rec.PID); err != nil || sid != rec.PID {
-		t.Errorf("process group %d, %v", sid, err)
-	}
-	for name, mode := range map[string]os.FileMode{"": 0o700, "record.json": 0o600, "sock": 0o600, "guest.log": 0o600, "workspace": 0o700, "..": 0o700} {
-		st, err := os.Stat(filepath.Join(r.Dir, rec.ID, name))
-		if err != nil || st.Mode().Perm() != mode {
-			t.Errorf("%q: mode %v, %v; want %v", name, st.Mode(), err, mode)
-		}
-	}
-	if data, err := os.ReadFile(filepath.Join(r.Dir, rec.ID, "record.json")); err != nil || strings.Contains(string(data), "EXTRA") {
-		t.Errorf("the record holds environment, or %v", err)
-	}
-}
-
-// TestLongDir defends: the state directory may be longer than a socket's name, and a
-// workdir need not be UTF-8.
-func TestLongDir(t *testing.T) {
-	r := newRoot(t)
-	r.Dir = filepath.Join(r.Dir, strings.Repeat("d", 200), "state")
-	s := keyed("k")
-	s.Workdir = filepath.Join(t.TempDir(), "new\xff\n", "dir")
-	_, rec := provision(t, r, s, place.ProvisionOptions{})
-	conn, again, err := r.Attach(within(t), "k")
-	if err != nil || again.Workdir != s.Workdir {
-		t.Fatalf("attach: %q, %v", again.Workdir, err)
-	}
-	defer conn.Close()
-	if h := hello(t, conn, rec.ID); string(h.Workdir) != s.Workdir {
-		t.Errorf("the guest works in %q, want %q", h.Workdir, s.Workdir)
-	}
-	if st, err := os.Stat(s.Workdir); err != nil || st.Mode().Perm() != 0o755 {
-		t.Errorf("the new workdir: %v, %v", st, err)
-	}
-}
-
-// TestAuthority defends: a refused fence and a lower epoch do nothing.
-func TestAuthority(t *testing.T) {
-	r, ctx := newRoot(t), within(t)
-	refused := &spec.Error{Code: spec.CodeStaleOwner, Err: errors.New("fenced")}
-	fenced := place.Guard{Epoch: 7, Check: func(context.Context) error { return refused }}
-	_, _, err := r.Provision(ctx, keyed("k"), place.ProvisionOptions{Guard: fenced})
-	wantCode(t, err, spec.CodeStaleOwner)
-	empty2, _ := filepath.Glob(filepath.Join(r.Dir, "sb_*"))
-	if len(empty2) != 0 {
-		t.Errorf("a fenced Provision left %v", empty2)
-	}
-	conn, rec, err := r.Provision(ctx, keyed("k"), place.ProvisionOptions{Guard: place.Guard{Epoch: 7}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	for name, g := range map[string]place.Guard{"fence": fenced, "epoch": {Epoch: 6}} {
-		for verb, end := range map[string]func(context.Context, spec.Key, place.EndOptions) error{"reap": r.Reap, "stop": r.Stop} {
-			if err := end(ctx, "k", place.EndOptions{Guard: g}); spec.CodeOf(err) != spec.CodeStaleOwner || !exists(rec) {
-				t.Errorf("%s with a bad %s: %v, guest there: %t", verb, name, err, exists(rec))
-			}
-		}
-	}
-	if err := r.Reap(ctx, "k", place.EndOptions{Guard: place.Guard{Epoch: 8}}); err != nil || exists(rec) {
-		t.Errorf("reap by a newer owner: %v", err)
-	}
-}
-
-// TestClosedDirectories defends: directories that a command has closed to itself go with
-// the place, and a link in the workspace is not followed.
-func TestClosedDirectories(t *testing.T) {
-	r := newRoot(t)
-	_, rec := provision(t, r, keyed("k"), place.ProvisionOptions{})
-	outside := filepath.Join(t.TempDir(), "outside")
-	deep := filepath.Join(rec.Workdir, "a", "b")
-	for _, err := range []error{os.MkdirAll(deep, 0o755), os.WriteFile(filepath.Join(deep, "f"), nil, 0), os.Mkdir(outside, 0o500), os.Symlink(outside, filepath.Join(rec.Workdir, "link")), os.Chmod(deep, 0), os.Chmod(filepath.Dir(deep), 0)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := r.Reap(within(t), "k", place.EndOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	empty(t, r)
-	if st, err := os.Stat(outside); err != nil || st.Mode().Perm() != 0o500 {
-		t.Errorf("outside: %v, %v", st, err)
-	}
-}
-
-// TestCancel defends: a ctx that ends while another holds the lock ends the call.
-func TestCancel(t *testing.T) {
-	r := newRoot(t)
-	_, rec := provision(t, r, keyed("k"), place.ProvisionOptions{})
-	f, err := os.OpenFile(filepath.Join(r.Dir, "locks", rec.ID), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if err := r.Reap(ctx, "k", place.EndOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if !exists(rec) {
-		t.Error("the guest is gone")
-	}
 }

@@ -48,6 +48,7 @@ type Outlet struct {
 	readers   map[*reader]bool
 	abandoned bool // nobody will read: count only
 	settled   bool // the command is over: a reader that leaves does not come back
+	forgotten bool // head was given up
 	exited    bool // the leader has ended
 	budget    int  // what may still be read after that
 	ended     bool
@@ -272,7 +273,7 @@ func (o *Outlet) shrink() {
 func (o *Outlet) ForgetHead() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.head = nil
+	o.head, o.forgotten = nil, true
 }
 
 // Send sends the stream from offset on to s, a data stream of peer, and its end. It
@@ -392,8 +393,8 @@ func (o *Outlet) next(r *reader) (*[ChunkBytes]byte, int, error) {
 		return buf, n, nil
 	}
 	o.buffers.Put(buf)
-	if o.keyed && r.sent == headBytes {
-		return nil, 0, nil // what follows the kept beginning is gone: the totals tell
+	if o.keyed && r.sent == headBytes || o.forgotten && r.sent == 0 {
+		return nil, 0, nil // what is kept has been sent: the totals tell that there was more
 	}
 	return nil, 0, errNotKept
 }

@@ -129,6 +129,9 @@ func (c *Cmd) Start() error {
 }
 
 func (c *Cmd) start() error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
 	env, err := parseEnv(c.Env)
 	if err != nil {
 		return c.sb.wrap(err, "start", "")

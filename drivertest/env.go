@@ -152,11 +152,11 @@ func (e *Env) marked(o berth.ExecOptions) berth.ExecOptions {
 	return o
 }
 
-// findMarked prints the pids of the processes whose environment holds $1: with grep,
-// or where there is none with builtins and cat. A zombie has no environment, so it is
-// not found.
-const findMarked = `if command -v grep >/dev/null; then
-	set -- $(grep -lsF -- "$1" /proc/[0-9]*/environ)
+// findMarked prints the pids of the processes whose environment holds $1: with a grep
+// that can read past a NUL, or where there is none with builtins and cat. A zombie has
+// no environment, so it is not found.
+const findMarked = `if echo x | grep -qzF x 2>/dev/null; then
+	set -- $(grep -lszF -- "$1" /proc/[0-9]*/environ)
 	for f; do f=${f%/environ}; echo "${f#/proc/}"; done
 else
 	for d in /proc/[0-9]*; do

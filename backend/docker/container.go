@@ -129,7 +129,7 @@ func containerName(owner string, key spec.Key) string {
 	return "berth-" + hex.EncodeToString(sum[:8])
 }
 
-// options is the request that creates the place.
+// createOptions is the request that creates the place.
 func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
 	listen := randomHex()
 	labels := map[string]string{

@@ -1,5 +1,5 @@
 // Package docker makes places that are containers of a Docker engine, reached
-// through its HTTP API (1.40 and later; Podman's compatible socket speaks it too).
+// through its HTTP API, version 1.40 or later.
 //
 // # A place
 //

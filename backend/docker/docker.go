@@ -26,8 +26,8 @@ type Options struct {
 	// Owner separates those who share an engine: each sees and reaps its own
 	// places only. It follows the grammar of a spec.Key. "": "default".
 	Owner string
-	// Host is the engine's address: unix:///path or tcp://host:port.
-	// "": unix:///var/run/docker.sock.
+	// Host is the engine's address: unix:///path, or tcp://host:port without
+	// TLS. "": unix:///var/run/docker.sock.
 	Host string
 	// Hardening holds for every container that is created. nil: DefaultHardening.
 	Hardening *Defaults

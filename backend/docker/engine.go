@@ -181,7 +181,7 @@ func (e *engine) known(ctx context.Context, auth driver.Authority) (facts, error
 	return e.probe(ctx, auth)
 }
 
-// probe asks the engine what it is.
+// probe asks the engine whether it is there, and the first time what it is.
 func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error) {
 	var f facts
 	var version string
@@ -195,6 +195,12 @@ func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error
 	}
 	if err != nil {
 		return f, err
+	}
+	e.mu.Lock()
+	asked := e.facts
+	e.mu.Unlock()
+	if asked != nil {
+		return *asked, nil
 	}
 	err = e.do(ctx, call{auth: auth, what: "ask the engine what it is"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.Info(ctx, client.InfoOptions{})

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/backend/process"
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -131,6 +134,40 @@ func TestKilledClient(t *testing.T) {
 		}
 		if pids := processesOf(t, o, id); len(pids) > 0 {
 			t.Errorf("processes left: %v", pids)
+		}
+		left(t, o)
+	})
+}
+
+// TestKilledInProvision defends: when a client is killed at any moment of a Provision, the
+// next one works, and Reap leaves nothing, recorded or not.
+func TestKilledInProvision(t *testing.T) {
+	rounds := 12
+	if os.Getenv("BERTH_TEST_SOAK") != "" {
+		rounds = 100
+	}
+	levels(t, func(t *testing.T, level spec.Isolation) {
+		o := options(t)
+		d := open(t, o)
+		for range rounds {
+			cmd := exec.Command(mustExecutable(t), crowdArg, o.StateDir, string(level))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond))))
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if _, err := joinCrowd(d, level); err != nil {
+				t.Error(err)
+			}
+			if err := d.Reap(within(t), "crowd", reapOptions); err != nil {
+				t.Error(err)
+			}
+			if pids := processesOf(t, o, place.ID("test", "crowd")); len(pids) > 0 {
+				t.Errorf("processes left: %v", pids)
+			}
 		}
 		left(t, o)
 	})

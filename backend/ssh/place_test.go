@@ -244,7 +244,7 @@ func TestReapLeavesNothing(t *testing.T) {
 func TestRemoteDirIsLiteral(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	base := t.TempDir()
-	for _, name := range []string{"with space", `quote'"`, "$(touch pwned)", "`touch pwned`;|&", "new\nline", "\xff", strings.Repeat("long", 50)} {
+	for _, name := range []string{`a space and quotes'"\`, "$(touch pwned)`touch pwned`;|&", "new\nline\xff", strings.Repeat("long", 50)} {
 		t.Run(fmt.Sprintf("%.20q", name), func(t *testing.T) {
 			o := farOptions(t, s)
 			o.RemoteDir = filepath.Join(base, name)

@@ -247,3 +247,6 @@ func TestKillSparesOthers(t *testing.T) {
 		t.Error("the background child is dead")
 	}
 }
+
+// killNow asks for the end of a tree.
+var killNow = wire.Control{Kill: true}

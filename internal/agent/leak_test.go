@@ -56,7 +56,7 @@ func (p *place) footprint() footprint {
 	}
 	fp := footprint{
 		fds:     count(fmt.Sprintf("/proc/%d/fd/*", pid)),
-		groups:  count(fmt.Sprintf("/sys/fs/cgroup/*/berth-*-%d-*/*/", pid)),
+		groups:  len(p.groups()),
 		threads: count(fmt.Sprintf("/proc/%d/task/*", pid)),
 	}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -67,34 +67,51 @@ func (p *place) footprint() footprint {
 	return fp
 }
 
-// The place leaves no control group behind, and clears away those of guests that
-// were killed.
+// groups are the directories of control groups that the guest holds open.
+func (p *place) groups() []string {
+	var dirs []string
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
+	for _, fd := range fds {
+		target, _ := os.Readlink(fd)
+		if st, err := os.Stat(target); err == nil && st.IsDir() && strings.Contains(target, "cgroup") {
+			dirs = append(dirs, target)
+		}
+	}
+	return dirs
+}
+
+// The place leaves no control group behind, and ends and clears away those of guests
+// that were killed.
 func TestNoGroupIsLeft(t *testing.T) {
 	p := startPlace(t)
 	h := p.dial("a")
 	h.run(command("true"))
-	groups := func(pid int) []string {
-		names, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/berth-*-%d-*", pid))
-		return names
-	}
-	if len(groups(p.cmd.Process.Pid)) == 0 {
+	orphan := findProc(t, itoa(h.mustStart(shell("exec sleep 341")).started.PID))
+	killed := p.groups()
+	if len(killed) == 0 {
 		t.Skip("no cgroup can be made here")
 	}
-	killed := p.cmd.Process.Pid
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-p.ended
 	q := startPlace(t)
-	q.dial("a").run(command("true"))
-	if left := groups(killed); len(left) > 0 {
-		t.Errorf("the killed guest's groups are left: %v", left)
+	h = q.dial("a")
+	h.run(command("true"))
+	mine := q.groups()
+	if len(mine) == 0 {
+		t.Error("the next guest has no groups")
 	}
-	if _, err := q.dial("b").call(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{}}); err != nil {
+	eventually(t, "the killed guest's command ends", func() bool { return !orphan.alive() })
+	last := startPlace(t) // removes what took its time to end
+	last.dial("a").run(command("true"))
+	if _, err := h.call(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{}}); err != nil {
 		t.Fatal(err)
 	}
 	<-q.ended
-	if left := groups(q.cmd.Process.Pid); len(left) > 0 {
-		t.Errorf("groups are left: %v", left)
+	for _, dir := range append(killed, mine...) {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
 	}
 }

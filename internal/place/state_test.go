@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,4 +152,37 @@ func TestCancel(t *testing.T) {
 	if !exists(rec) {
 		t.Error("the guest is gone")
 	}
+}
+
+// TestLeaks defends: what a place has cost this process - the goroutine that waits for the
+// guest, descriptors - is given back when the place has ended.
+func TestLeaks(t *testing.T) {
+	r := newRoot(t)
+	count := func() (goroutines, files int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.NumGoroutine(), len(fds)
+	}
+	cycle := func() {
+		conn, rec, err := r.Provision(within(t), keyed("k"), place.ProvisionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hello(t, conn, rec.ID)
+		conn.Close()
+		if err := r.Reap(within(t), "k", place.EndOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cycle() // the runtime's own poller is there from now on
+	goroutines, files := count()
+	for range 5 {
+		cycle()
+	}
+	eventually(t, "goroutines and descriptors are given back", func() bool {
+		g, f := count()
+		return g <= goroutines && f <= files
+	})
 }

@@ -4,7 +4,6 @@ package proc
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 // *Groups has none to give.
 type Groups struct {
 	base string
+	lock *os.File // of base
 
 	mu      sync.Mutex
 	next    int
@@ -41,13 +41,14 @@ type Group struct {
 // maxFreeGroups bounds the empty groups that wait for the next command.
 const maxFreeGroups = 8
 
-// NewGroups makes the directory for the groups below the guest's own one. It
-// returns nil where that is not possible, which is usual inside a container.
+// NewGroups makes the directory for the groups below the guest's own one, and
+// removes those of guests that are dead. It returns nil where none can be made, which
+// is usual inside a container.
 func NewGroups() *Groups {
 	for _, own := range ownCgroups("/proc/self/mountinfo", "/proc/self/cgroup") {
 		removeStale(own)
-		g := &Groups{base: filepath.Join(own, cgroupName(os.Getpid()))}
-		if err := os.Mkdir(g.base, 0o755); err != nil {
+		g := &Groups{}
+		if !g.found(own) {
 			continue
 		}
 		if first := g.Take(); first != nil {
@@ -57,9 +58,59 @@ func NewGroups() *Groups {
 			}
 			first.remove()
 		}
+		g.lock.Close()
 		os.Remove(g.base)
 	}
 	return nil
+}
+
+// groupPrefix begins the name of a guest's directory of groups.
+const groupPrefix = "berth-guest-"
+
+// found makes the directory and locks it: a lock ends with its holder, so that a
+// later guest can tell that this one is dead.
+func (g *Groups) found(own string) bool {
+	for range 3 { // another guest may take a directory that is not locked yet for stale
+		base, err := os.MkdirTemp(own, groupPrefix)
+		if err != nil {
+			return false
+		}
+		lock, err := os.Open(base)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			if _, err := os.Stat(base); err == nil {
+				g.base, g.lock = base, lock
+				return true
+			}
+		}
+		lock.Close()
+	}
+	return false
+}
+
+// removeStale ends and removes what guests that were killed have left behind in own:
+// a place is over when its guest is dead, and nobody else knows its commands. A group
+// whose processes take a moment to end is removed at the next start.
+func removeStale(own string) {
+	const most = 64 // looked at: each start clears away some
+	dirs, err := filepath.Glob(filepath.Join(own, groupPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs[:min(len(dirs), most)] {
+		lock, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			stale := Group{dir: dir}
+			stale.kill()
+			removeGroups(dir)
+		}
+		lock.Close()
+	}
 }
 
 // ownCgroups lists the directories that are this process's own group in each
@@ -93,37 +144,6 @@ func ownCgroups(mountinfo, membership string) []string {
 		}
 	}
 	return out
-}
-
-// cgroupName names the directory of the guest with this pid, so that a later guest
-// can tell that its owner is gone: pid namespace, pid, start.
-func cgroupName(pid int) string {
-	p, _ := ReadStat(pid)
-	return fmt.Sprintf("berth-%d-%d-%d", pidNamespace(), pid, p.Start)
-}
-
-func pidNamespace() uint64 {
-	var st unix.Stat_t
-	_ = unix.Stat("/proc/self/ns/pid", &st)
-	return st.Ino
-}
-
-// removeStale removes what guests that were killed have left behind in own. The
-// kernel refuses to remove a group that is in use.
-func removeStale(own string) {
-	names, err := readNames(own)
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		parts := strings.Split(name, "-")
-		if len(parts) != 4 || parts[0] != "berth" || parts[1] != strconv.FormatUint(pidNamespace(), 10) {
-			continue
-		}
-		if pid, ok := parsePID(parts[2]); ok && name != cgroupName(pid) {
-			removeGroups(filepath.Join(own, name))
-		}
-	}
 }
 
 // removeGroups removes dir and the groups below it, deepest first.
@@ -202,6 +222,7 @@ func (g *Groups) Close() {
 	if g == nil {
 		return
 	}
+	defer g.lock.Close()
 	base := Group{dir: g.base}
 	base.kill()
 	for range 100 { // an exiting process leaves its group a moment after its end

@@ -209,7 +209,7 @@ func (h *host) exchange(ctx context.Context, s *stream, c call) (*place.Answer, 
 	// A script that ends early says why by its exit status.
 	_ = within(ctx, func() error { return wire.WriteMessage(s, c.req) })
 	var head [1]byte
-	n, err := io.ReadFull(s, head[:])
+	n, _ := io.ReadFull(s, head[:])
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

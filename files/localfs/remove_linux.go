@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,7 +72,13 @@ type level struct {
 	id      unix.Stat_t
 	pending []string
 	removed bool // since the names were read from the start
+	idle    int  // passes in a row that removed nothing
 }
+
+// maxIdlePasses is how often a directory that is not empty is read again although
+// nothing in it could be found to remove: while others remove from it, a reading
+// may pass over what is there.
+const maxIdlePasses = 20
 
 func (l *level) fd() int { return int(l.dir.Fd()) }
 
@@ -208,14 +215,20 @@ func (l *level) removeNext(ctx context.Context) (*level, error) {
 }
 
 // removeSelf removes the level, now empty, from the directory above. Where entries
-// were missed or have been added it starts over, as long as that gets on.
+// were missed or have been added it starts over, as long as that gets on, and a few
+// times though it does not.
 func (l *level) removeSelf(above int) (gone bool, err error) {
 	err = rmdir(above, l.name)
 	switch {
 	case err == nil || err == unix.ENOENT:
 		return true, nil
-	case err != unix.ENOTEMPTY || !l.removed:
+	case err != unix.ENOTEMPTY || l.idle == maxIdlePasses:
 		return false, err
+	case l.removed:
+		l.idle = 0
+	default:
+		l.idle++
+		time.Sleep(time.Millisecond)
 	}
 	l.removed = false
 	_, err = l.dir.Seek(0, io.SeekStart)

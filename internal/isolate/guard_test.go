@@ -53,78 +53,80 @@ const closed = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unsha
 
 const mounts = "--ro-bind / / --dev /dev --proc /proc --tmpfs /run"
 
+// guardCases are policies over a tree of files, and the arguments that they become.
+var guardCases = []struct {
+	name   string
+	tree   []string
+	policy func(root string) isolate.Policy
+	want   string
+}{
+	{
+		name: "closed network, one root",
+		tree: []string{"w/", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest", Network: spec.NetworkNone, InfoFD: 4}
+		},
+		want: closed + " --info-fd 4 " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "the default network is closed",
+		tree: []string{"w/", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "roots are resolved, and one within another is left out",
+		tree: []string{"w/sub/", "other/", "link -> other", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w/sub", WritableRoots: at(r, "link", "w", "other"), OptionalRoots: at(r, "missing", "w/sub"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "hidden paths come after the roots: directories, files, through links; missing ones leave no trace",
+		tree: []string{"w/.env", "home/.ssh/id", "home/.netrc", "home/.aws -> ../real", "real/credentials", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "home/.ssh/id", "home/.ssh", "home/.netrc", "home/.aws", "home/.gnupg", "w/.env", "w/none"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w" +
+			" --tmpfs $T/home/.ssh --remount-ro $T/home/.ssh --ro-bind /dev/null $T/home/.netrc --tmpfs $T/real --remount-ro $T/real --ro-bind /dev/null $T/w/.env" +
+			" --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "a workdir in the state directory is all that is seen of it",
+		tree: []string{"state/sb_1/workspace/", "state/sb_2/record.json", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/state/sb_1/workspace", State: r + "/state", Hidden: at(r, "state/sb_2"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/sb_1/workspace $T/state/sb_1/workspace --remount-ro $T/state --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "in a writable home, guest and state directory stay where they are",
+		tree: []string{"home/.cache/berth/guest", "home/.local/state/berth/sb_1/", "home/.cache/other/"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/home", State: r + "/home/.local/state/berth", Program: r + "/home/.cache/berth/guest", Protected: at(r, "home/.cache/berth")}
+		},
+		want: closed + " " + mounts + " --bind $T/home $T/home" +
+			" --bind $T/home/.cache $T/home/.cache --bind $T/home/.cache/berth $T/home/.cache/berth --bind $T/home/.local $T/home/.local --bind $T/home/.local/state $T/home/.local/state" +
+			" --ro-bind $T/home/.cache/berth $T/home/.cache/berth --ro-bind $T/home/.cache/berth/guest $T/home/.cache/berth/guest" +
+			" --tmpfs $T/home/.local/state/berth --remount-ro $T/home/.local/state/berth --chdir / -- $T/home/.cache/berth/guest serve",
+	},
+	{
+		name: "a guest in a hidden directory is shown elsewhere",
+		tree: []string{"w/", "secret/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "secret"), Program: r + "/secret/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --tmpfs $T/secret --remount-ro $T/secret --ro-bind $T/secret/guest /run/berth-guest --chdir / -- /run/berth-guest serve",
+	},
+}
+
 // TestGuardArguments defends the wall itself: every argument, and their order, which is
 // their meaning.
 func TestGuardArguments(t *testing.T) {
-	tests := []struct {
-		name   string
-		tree   []string
-		policy func(root string) isolate.Policy
-		want   string
-	}{
-		{
-			name: "closed network, one root",
-			tree: []string{"w/", "bin/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest", Network: spec.NetworkNone, InfoFD: 4}
-			},
-			want: closed + " --info-fd 4 " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
-		},
-		{
-			name: "the default network is closed",
-			tree: []string{"w/", "bin/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest"}
-			},
-			want: closed + " " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
-		},
-		{
-			name: "roots are resolved, and one within another is left out",
-			tree: []string{"w/sub/", "other/", "link -> other", "bin/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/w/sub", WritableRoots: at(r, "link", "w", "other"), OptionalRoots: at(r, "missing", "w/sub"), Program: r + "/bin/guest"}
-			},
-			want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
-		},
-		{
-			name: "hidden paths come after the roots: directories, files, through links; missing ones leave no trace",
-			tree: []string{"w/.env", "home/.ssh/id", "home/.netrc", "home/.aws -> ../real", "real/credentials", "bin/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "home/.ssh/id", "home/.ssh", "home/.netrc", "home/.aws", "home/.gnupg", "w/.env", "w/none"), Program: r + "/bin/guest"}
-			},
-			want: closed + " " + mounts + " --bind $T/w $T/w" +
-				" --tmpfs $T/home/.ssh --remount-ro $T/home/.ssh --ro-bind /dev/null $T/home/.netrc --tmpfs $T/real --remount-ro $T/real --ro-bind /dev/null $T/w/.env" +
-				" --chdir / -- $T/bin/guest serve",
-		},
-		{
-			name: "a workdir in the state directory is all that is seen of it",
-			tree: []string{"state/sb_1/workspace/", "state/sb_2/record.json", "bin/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/state/sb_1/workspace", State: r + "/state", Hidden: at(r, "state/sb_2"), Program: r + "/bin/guest"}
-			},
-			want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/sb_1/workspace $T/state/sb_1/workspace --remount-ro $T/state --chdir / -- $T/bin/guest serve",
-		},
-		{
-			name: "in a writable home, guest and state directory stay where they are",
-			tree: []string{"home/.cache/berth/guest", "home/.local/state/berth/sb_1/", "home/.cache/other/"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/home", State: r + "/home/.local/state/berth", Program: r + "/home/.cache/berth/guest", Protected: at(r, "home/.cache/berth")}
-			},
-			want: closed + " " + mounts + " --bind $T/home $T/home" +
-				" --bind $T/home/.cache $T/home/.cache --bind $T/home/.cache/berth $T/home/.cache/berth --bind $T/home/.local $T/home/.local --bind $T/home/.local/state $T/home/.local/state" +
-				" --ro-bind $T/home/.cache/berth $T/home/.cache/berth --ro-bind $T/home/.cache/berth/guest $T/home/.cache/berth/guest" +
-				" --tmpfs $T/home/.local/state/berth --remount-ro $T/home/.local/state/berth --chdir / -- $T/home/.cache/berth/guest serve",
-		},
-		{
-			name: "a guest in a hidden directory is shown elsewhere",
-			tree: []string{"w/", "secret/guest"},
-			policy: func(r string) isolate.Policy {
-				return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "secret"), Program: r + "/secret/guest"}
-			},
-			want: closed + " " + mounts + " --bind $T/w $T/w --tmpfs $T/secret --remount-ro $T/secret --ro-bind $T/secret/guest /run/berth-guest --chdir / -- /run/berth-guest serve",
-		},
-	}
-	for _, tt := range tests {
+	for _, tt := range guardCases {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tree(t, tt.tree...)
 			policy := tt.policy(root)

@@ -82,7 +82,8 @@ type Exit struct {
 	// effort kill. At most 64.
 	Survivors []Survivor
 	// StdoutBytes and StderrBytes count what the command wrote up to its end,
-	// whether or not it was kept.
+	// whether or not it was kept; 0 for a stream that nobody asked for, which
+	// is discarded inside the place.
 	StdoutBytes, StderrBytes int64
 	// Duration is from start to the leader's end by the place's clock.
 	Duration time.Duration

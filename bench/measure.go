@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,10 +11,12 @@ import (
 // action is one thing that is timed.
 type action func(ctx context.Context) error
 
-// alternative is a plain way to do what a row does.
+// alternative is a plain way to do what a row does. after, if set, cleans up behind
+// each run and is not timed.
 type alternative struct {
-	name string
-	run  action
+	name  string
+	run   action
+	after action
 }
 
 // row is one thing that Berth does, and what it is measured against.
@@ -21,6 +24,7 @@ type row struct {
 	name    string // "exec true"
 	backend string // "process"
 	ours    action
+	after   action // as an alternative's
 	against []alternative
 	slow    bool // a tenth of the rounds
 }
@@ -40,19 +44,21 @@ func (r row) measure(ctx context.Context, rounds int) ([]result, error) {
 	if r.slow {
 		rounds = max(rounds/10, 5)
 	}
-	actions := []action{r.ours}
-	for _, a := range r.against {
-		actions = append(actions, a.run)
-	}
-	times := make([][]time.Duration, len(actions))
+	ways := append([]alternative{{"", r.ours, r.after}}, r.against...)
+	times := make([][]time.Duration, len(ways))
 	const warmUp = 2
 	for round := range rounds + warmUp {
-		for i, act := range actions {
+		for i, way := range ways {
 			start := time.Now()
-			if err := act(ctx); err != nil {
+			err := way.run(ctx)
+			took := time.Since(start)
+			if way.after != nil {
+				err = errors.Join(err, way.after(context.WithoutCancel(ctx)))
+			}
+			if err != nil {
 				return nil, err
 			}
-			if took := time.Since(start); round >= warmUp {
+			if round >= warmUp {
 				times[i] = append(times[i], took)
 			}
 		}

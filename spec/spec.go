@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Key is the stable name by which a caller finds a sandbox again: 1 to 128 bytes
@@ -98,11 +100,26 @@ func (s *Spec) Hash() string {
 	id.Key, id.Env, id.IdleTimeout, id.TTL, id.Persist = "", nil, 0, 0, false
 	id.WritableRoots, id.HiddenPaths = sorted(s.WritableRoots), sorted(s.HiddenPaths)
 	id.Hardening.DropCaps = sorted(s.Hardening.DropCaps)
+	id.Image, id.Workdir = lossless(s.Image), lossless(s.Workdir)
+	for _, list := range [][]string{id.WritableRoots, id.HiddenPaths} {
+		for i := range list {
+			list[i] = lossless(list[i])
+		}
+	}
 	// JSON of plain strings and numbers cannot fail, and zero fields leave no
 	// trace: a field added later renames nothing that exists.
 	data, _ := json.Marshal(&id)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
+}
+
+// lossless keeps apart what JSON would make the same: it replaces every byte that is
+// not UTF-8 by one character. The NUL cannot begin a path.
+func lossless(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return "\x00" + strconv.QuoteToASCII(s)
 }
 
 func sorted(in []string) []string {

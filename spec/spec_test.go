@@ -99,6 +99,20 @@ func TestHashIgnoresOrder(t *testing.T) {
 	}
 }
 
+// Names are bytes: two that are not UTF-8 are two specs.
+func TestHashKeepsBytesApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"/\xff", "/\xfe", "/\ufffd", `"/\xff"`} {
+		for _, s := range []*spec.Spec{{Workdir: name}, {WritableRoots: []string{name}}} {
+			h := s.Hash()
+			if other, ok := seen[h]; ok {
+				t.Errorf("%q has the hash of %q", name, other)
+			}
+			seen[h] = name
+		}
+	}
+}
+
 // Zero fields leave no trace: a field that is added later renames nothing.
 func TestZeroFieldsLeaveNoTrace(t *testing.T) {
 	data, err := json.Marshal(&spec.Spec{})

@@ -6,9 +6,11 @@
 // text; its settings come from its arguments and never show in a command's
 // environment; a signal that can be caught does not end it.
 //
-// One goroutine reaps every child (reaper.go); a command (command.go) owns two
-// outlets and an inlet, which outlive any connection; a client (client.go) is one
-// connection. What a host may rely on is written in package wire.
+// A command (command.go) belongs to the place, not to a connection: it owns its
+// streams (package stream), which outlive any connection, and is known by id and by
+// key (table.go). A client (client.go) is one connection. One goroutine reaps every
+// child of the process (package proc). What a host may rely on is written in package
+// wire.
 //
 // # Environment
 //

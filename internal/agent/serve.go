@@ -40,7 +40,8 @@ const maxThreads = 4
 // serve is the verb: it returns when the place has ended.
 func serve(args []string) error {
 	signals := proc.TakeSignals()
-	for _, prepare := range []func() error{proc.Hide, proc.ClearSignalMask, proc.SealDescriptors, proc.AdoptOrphans} {
+	clearMask := func() error { return proc.ClearSignalMask(os.Environ()) }
+	for _, prepare := range []func() error{proc.Hide, clearMask, proc.SealDescriptors, proc.AdoptOrphans} {
 		if err := prepare(); err != nil {
 			return err
 		}

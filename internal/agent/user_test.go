@@ -40,8 +40,10 @@ func TestUnprivileged(t *testing.T) {
 	if err := os.Chown(home, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	wrapper := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c",
-		`shift; exec "$0" "$@" --workdir ` + home, self}
+	wrapper := []string{
+		"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c",
+		`shift; exec "$0" "$@" --workdir ` + home, self,
+	}
 	p := startPlaceUnder(t, wrapper)
 	p.workdir = home
 	h := p.dial("a")

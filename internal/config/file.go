@@ -62,7 +62,7 @@ func (r raw) fits(s *Setting) error {
 // parseFile reads a TOML document and refuses every key that no setting has.
 func parseFile(name string, data []byte) (*document, error) {
 	fail := func(line int, err error) error {
-		return &spec.Error{Op: "config", Code: spec.CodeInvalid, Err: fmt.Errorf("%s:%d: %w", name, line, err), Hint: "see `berth info --config` for the keys that there are"}
+		return &spec.Error{Op: "config", Code: spec.CodeInvalid, Err: fmt.Errorf("%s:%d: %w", name, line, err), Hint: "see `berth info --settings` for the keys that there are"}
 	}
 	if len(data) > maxFileBytes {
 		return nil, fail(1, fmt.Errorf("the file has %d bytes, at most %d are read", len(data), maxFileBytes))

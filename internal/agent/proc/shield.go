@@ -56,11 +56,11 @@ func dropFaultSignals() {
 	}
 }
 
-// ClearSignalMask starts the program again with an empty signal mask if it was
+// ClearSignalMask starts the program again, with environ, with an empty signal mask if it was
 // started with signals blocked: the runtime remembers the mask that it began with
 // and gives it to every child. The signals that the runtime itself unblocks at its
 // start (SIGCHLD, SIGPROF and those of faults) cannot be seen here.
-func ClearSignalMask() error {
+func ClearSignalMask(environ []string) error {
 	runtime.LockOSThread() // a mask belongs to a thread, and exec keeps the caller's
 	defer runtime.UnlockOSThread()
 	var empty, old, now unix.Sigset_t
@@ -74,7 +74,7 @@ func ClearSignalMask() error {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, nil, &now); err != nil || now != empty {
 		return fmt.Errorf("signal mask: signals stay blocked")
 	}
-	return fmt.Errorf("start again with an empty signal mask: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	return fmt.Errorf("start again with an empty signal mask: %w", syscall.Exec("/proc/self/exe", os.Args, environ))
 }
 
 // Hide keeps other processes of the same user from looking into this one.

@@ -124,6 +124,7 @@ func openOne(b all.Backend) (driver.Driver, error) {
 
 // provision makes or adopts the sandbox that flags ask for, showing what takes long.
 func (a *app) provision(ctx context.Context, d driver.Driver, s berth.Spec, replace bool) (*berth.Sandbox, error) {
+	a.warnOfHome(s)
 	p := a.progress("starting the sandbox")
 	defer p.stop()
 	sb, err := berth.ProvisionWith(ctx, d, s, berth.ProvisionOptions{Replace: replace, Progress: p.report})
@@ -138,6 +139,17 @@ func (a *app) provision(ctx context.Context, d driver.Driver, s berth.Spec, repl
 		}
 	}
 	return sb, nil
+}
+
+// warnOfHome says that a wall with the home directory inside it keeps little: what a
+// shell reads at its start is in there.
+func (a *app) warnOfHome(s berth.Spec) {
+	home, _ := a.config.Lookup("HOME")
+	below, err := filepath.Rel(s.Workdir, home)
+	if home == "" || s.Workdir == "" || err != nil || s.Isolation == berth.IsolationNone || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
+		return
+	}
+	a.note("the command can write all of your home directory: start in a project's directory, or name one with --workdir")
 }
 
 // cleanup runs one last call that an interrupted verb makes too.

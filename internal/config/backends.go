@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"runtime"
 
 	"github.com/berth-dev/berth/backend/all"
@@ -23,7 +24,7 @@ func (c *Config) Backends() all.Options {
 	own.AllowSelf = runtime.GOOS == "linux"
 	limits, hardening := c.Containers()
 	return all.Options{
-		Process: process.Options{Owner: c.Owner, StateDir: c.StateDir, Guest: own},
+		Process: process.Options{Owner: c.Owner, StateDir: c.StateDir, Guest: own, HiddenPaths: c.secrets()},
 		Docker: docker.Options{Owner: c.Owner, Host: c.DockerHost, Guest: bin, Hardening: &docker.Defaults{
 			PIDs: limits.PIDs, CPUMillis: limits.CPUMillis, MemoryBytes: limits.MemoryBytes,
 			DropCaps: hardening.DropCaps, ReadOnlyRoot: hardening.ReadOnlyRoot, User: hardening.User,
@@ -33,6 +34,18 @@ func (c *Config) Backends() all.Options {
 			KeyFiles: list(c.SSH.Key), KnownHostsFiles: list(c.SSH.KnownHosts), AgentSocket: c.SSH.Agent,
 		},
 	}
+}
+
+// secrets are the files of our own that guard hides.
+func (c *Config) secrets() []string {
+	if c.File == "" {
+		return nil
+	}
+	path, err := filepath.Abs(c.File)
+	if err != nil { // there is no working directory, so there is no such file
+		return nil
+	}
+	return []string{path}
 }
 
 // list is a list of what is set.

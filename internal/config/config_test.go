@@ -252,3 +252,14 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// Guard hides the configuration file, which may name keys.
+func TestConfigFileIsHidden(t *testing.T) {
+	got := load(t, sources("backend = 'ssh'\n", nil)).Backends().Process.HiddenPaths
+	if diff := cmp.Diff([]string{testFile}, got); diff != "" {
+		t.Errorf("hidden (-want +got):\n%s", diff)
+	}
+	if got := load(t, sources("", nil)).Backends().Process.HiddenPaths; len(got) > 0 {
+		t.Errorf("hidden without a file: %q", got)
+	}
+}

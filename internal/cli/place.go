@@ -124,7 +124,6 @@ func openOne(b all.Backend) (driver.Driver, error) {
 
 // provision makes or adopts the sandbox that flags ask for, showing what takes long.
 func (a *app) provision(ctx context.Context, d driver.Driver, s berth.Spec, replace bool) (*berth.Sandbox, error) {
-	a.warnOfHome(s)
 	p := a.progress("starting the sandbox")
 	defer p.stop()
 	sb, err := berth.ProvisionWith(ctx, d, s, berth.ProvisionOptions{Replace: replace, Progress: p.report})
@@ -132,6 +131,7 @@ func (a *app) provision(ctx context.Context, d driver.Driver, s berth.Spec, repl
 		return nil, err
 	}
 	p.stop()
+	a.warnOfHome(s)
 	a.detail("sandbox %s on %s", sb.ID(), d.Name())
 	if terminal(a.stderr) {
 		if st, err := sb.Status(ctx); err == nil && st.Notice != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,11 +58,12 @@ func (a *app) finish(verb *cobra.Command, err error) int {
 
 // describe splits an error into what a person, or a program, wants to know.
 func describe(verb *cobra.Command, err error) (code spec.Code, message, hint string) {
+	help := verb.CommandPath() + " --help"
 	var m *misuse
 	var i *interrupted
 	switch {
 	case errors.As(err, &m):
-		return spec.CodeInvalid, m.Error(), strings.TrimSpace(verb.CommandPath() + " --help")
+		return spec.CodeInvalid, m.Error(), help
 	case errors.As(err, &i):
 		return "interrupted", i.Error(), ""
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -72,6 +72,9 @@ func describe(verb *cobra.Command, err error) (code spec.Code, message, hint str
 	code, hint = spec.CodeOf(err), spec.HintOf(err)
 	if hint == "" {
 		hint = usualHints[code]
+	}
+	if hint == "" {
+		hint = help
 	}
 	return code, err.Error(), hint
 }

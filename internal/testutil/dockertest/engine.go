@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -300,8 +302,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeDir ends every process that names dir on its command line (dockerd, its
-// containerd, the shims), unmounts what is mounted in dir, and removes it.
+// removeDir ends what is left of the engine in dir - dockerd, containerd, the shims,
+// the containers -, unmounts what is mounted there, and removes it.
 func removeDir(dir, bridge string) error {
 	deadline := time.Now().Add(stopLimit)
 	for endProcesses(dir) > 0 && time.Now().Before(deadline) {
@@ -320,14 +322,20 @@ func removeDir(dir, bridge string) error {
 	return os.RemoveAll(dir)
 }
 
-// endProcesses kills the processes whose command line holds dir, which is unique
-// to one engine, and returns how many there were. A pidfd keeps a reused pid safe.
+// endProcesses kills the engine's processes, and returns how many there were: those
+// whose command line holds dir, which is unique to one engine, and those in the
+// cgroups of its containers, which outlive a shim. A pidfd keeps a reused pid safe.
 func endProcesses(dir string) int {
+	marks := []string{dir + "/"}
+	containers, _ := filepath.Glob(filepath.Join(dir, "data/containers/*"))
+	for _, c := range containers {
+		marks = append(marks, filepath.Base(c))
+	}
 	found := 0
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
-		var pid int
-		if _, err := fmt.Sscanf(entry.Name(), "%d", &pid); err != nil || pid == os.Getpid() {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -335,11 +343,16 @@ func endProcesses(dir string) int {
 			continue
 		}
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if bytes.Contains(cmdline, []byte(dir+"/")) {
+		cgroup, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cgroup"))
+		if bytes.Contains(cmdline, []byte(marks[0])) || containsAny(cgroup, marks[1:]) {
 			found++
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		unix.Close(fd)
 	}
 	return found
+}
+
+func containsAny(text []byte, marks []string) bool {
+	return slices.ContainsFunc(marks, func(m string) bool { return bytes.Contains(text, []byte(m)) })
 }

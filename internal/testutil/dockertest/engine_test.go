@@ -4,12 +4,17 @@ package dockertest_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/testutil/dockertest"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -57,4 +62,72 @@ func TestEngineLeavesNothing(t *testing.T) {
 	if links, _ := filepath.Glob("/sys/class/net/bth*"); strings.Contains(strings.Join(links, " "), strings.TrimPrefix(filepath.Base(dir), "berth-dockerd-")) {
 		t.Errorf("interfaces left: %v", links)
 	}
+}
+
+// What a test process that was killed has left - the engine, its containers, its
+// directory - the next start removes.
+func TestKilledTestsAreSweptUp(t *testing.T) {
+	if os.Getenv("BERTH_TEST_DOCKER_HOST") != "" {
+		t.Skip("the engine is not ours")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestVictim$")
+	cmd.Env = append(os.Environ(), "DOCKERTEST_VICTIM=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var host, pid string
+	_, err = fmt.Fscan(out, &host, &pid)
+	if err != nil {
+		t.Errorf("the victim: %v", err)
+	}
+	// Its engine is frozen, so that it cannot heed the end of its parent.
+	dockerd, _ := strconv.Atoi(pid)
+	_ = syscall.Kill(dockerd, syscall.SIGSTOP)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+
+	var e dockertest.Engine
+	e.Host(t)
+	defer e.Close()
+	dir := filepath.Dir(strings.TrimPrefix(host, "unix://"))
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("stat %s: %v, want not exist", dir, err)
+	}
+	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range cmdlines {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), dir) || string(text) == "sleep\x00"+victimSleep+"\x00" {
+			t.Errorf("process left: %s", strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+}
+
+const victimSleep = "86399"
+
+// TestVictim is the process that is killed: an engine with a container, no end.
+func TestVictim(t *testing.T) {
+	if os.Getenv("DOCKERTEST_VICTIM") == "" {
+		t.Skip("for TestKilledTestsAreSweptUp")
+	}
+	var e dockertest.Engine
+	host, ctx := e.Host(t), context.Background()
+	c, err := e.Client(t).ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: e.Image(t, dockertest.Image{Kind: dockertest.NoShell}), Cmd: []string{"sleep", victimSleep}},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err == nil {
+		_, err = e.Client(t).ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(host, "unix://")), "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(host, string(pid))
+	select {}
 }

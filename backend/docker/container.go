@@ -145,8 +145,10 @@ func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 		flag, label string
 		d           time.Duration
 	}{
-		{"--idle", labelIdle, p.spec.IdleTimeout}, {"--ttl", labelTTL, p.spec.TTL},
-		{"--orphan-after", "", d.options.OrphanAfter}, {"--resume", "", d.options.ResumeWindow},
+		{"--idle", labelIdle, p.spec.IdleTimeout},
+		{"--ttl", labelTTL, p.spec.TTL},
+		{"--orphan-after", "", d.options.OrphanAfter},
+		{"--resume", "", d.options.ResumeWindow},
 	} {
 		if life.d > 0 {
 			args = append(args, life.flag, life.d.String())

@@ -38,17 +38,27 @@ func TestPlanResolvesDefaults(t *testing.T) {
 	}
 	base := hash(spec.Spec{})
 	for _, same := range []spec.Spec{
-		{Workdir: "/workspace"}, {Workdir: "/x/../workspace/"}, {Isolation: spec.IsolationStandard}, {Network: spec.NetworkNone},
-		{Limits: spec.Limits{PIDs: 512, CPUMillis: 2000}}, {Hardening: spec.Hardening{DropCaps: []string{"cap_setuid", "NET_RAW"}}},
-		{Env: map[string]string{"A": "b"}}, {TTL: 1, Persist: true},
+		{Workdir: "/workspace"},
+		{Workdir: "/x/../workspace/"},
+		{Isolation: spec.IsolationStandard},
+		{Network: spec.NetworkNone},
+		{Limits: spec.Limits{PIDs: 512, CPUMillis: 2000}},
+		{Hardening: spec.Hardening{DropCaps: []string{"cap_setuid", "NET_RAW"}}},
+		{Env: map[string]string{"A": "b"}},
+		{TTL: 1, Persist: true},
 	} {
 		if hash(same) != base {
 			t.Errorf("%+v is another place than the default", same)
 		}
 	}
 	for _, other := range []spec.Spec{
-		{Workdir: "/w"}, {Network: spec.NetworkOpen}, {Limits: spec.Limits{PIDs: 511}}, {Limits: spec.Limits{MemoryBytes: MinMemoryBytes}},
-		{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}}, {Hardening: spec.Hardening{ReadOnlyRoot: true}}, {Hardening: spec.Hardening{User: "1"}},
+		{Workdir: "/w"},
+		{Network: spec.NetworkOpen},
+		{Limits: spec.Limits{PIDs: 511}},
+		{Limits: spec.Limits{MemoryBytes: MinMemoryBytes}},
+		{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}},
+		{Hardening: spec.Hardening{ReadOnlyRoot: true}},
+		{Hardening: spec.Hardening{User: "1"}},
 	} {
 		if hash(other) == base {
 			t.Errorf("%+v is the same place as the default", other)
@@ -82,8 +92,12 @@ func TestPlanRefuses(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{
-		{Owner: "a b"}, {Owner: strings.Repeat("a", 200)}, {Hardening: &Defaults{PIDs: -1}}, {Hardening: &Defaults{MemoryBytes: 1}},
-		{Hardening: &Defaults{User: "x"}}, {Hardening: &Defaults{DropCaps: []string{""}}},
+		{Owner: "a b"},
+		{Owner: strings.Repeat("a", 200)},
+		{Hardening: &Defaults{PIDs: -1}},
+		{Hardening: &Defaults{MemoryBytes: 1}},
+		{Hardening: &Defaults{User: "x"}},
+		{Hardening: &Defaults{DropCaps: []string{""}}},
 	} {
 		if _, err := New(o); !errors.Is(err, spec.ErrInvalid) {
 			t.Errorf("options %+v: %v; want invalid", o, err)

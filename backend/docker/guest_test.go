@@ -153,8 +153,11 @@ func TestDamagedGuestVolume(t *testing.T) {
 		content []byte
 		keyless bool
 	}{
-		{"empty", nil, false}, {"cut", data[:len(data)/2], false}, {"other", []byte("#!/bin/sh\nexit 1\n"), false},
-		{"empty", nil, true}, {"cut", data[:len(data)/2], true},
+		{"empty", nil, false},
+		{"cut", data[:len(data)/2], false},
+		{"other", []byte("#!/bin/sh\nexit 1\n"), false},
+		{"empty", nil, true},
+		{"cut", data[:len(data)/2], true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			damage(t, api, s.Image, volume, tt.content)

@@ -25,8 +25,11 @@ func TestEngineLeavesNothing(t *testing.T) {
 	host := e.Host(t)
 	own := os.Getenv("BERTH_TEST_DOCKER_HOST") == ""
 	for _, i := range []dockertest.Image{
-		{Kind: dockertest.Busybox}, {Kind: dockertest.Busybox, UID: 1000}, {Kind: dockertest.Busybox, UserName: true},
-		{Kind: dockertest.NoShell}, {Kind: dockertest.Scratch},
+		{Kind: dockertest.Busybox},
+		{Kind: dockertest.Busybox, UID: 1000},
+		{Kind: dockertest.Busybox, UserName: true},
+		{Kind: dockertest.NoShell},
+		{Kind: dockertest.Scratch},
 	} {
 		name := e.Image(t, i)
 		if _, err := e.Client(t).ImageInspect(context.Background(), name); err != nil {

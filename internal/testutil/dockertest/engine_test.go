@@ -68,7 +68,7 @@ func TestEngineLeavesNothing(t *testing.T) {
 }
 
 // What a test process that was killed has left - the engine, its containers, its
-// directory - the next start removes.
+// directory - the next start removes. The engine of one that lives is left alone.
 func TestKilledTestsAreSweptUp(t *testing.T) {
 	if os.Getenv("BERTH_TEST_DOCKER_HOST") != "" {
 		t.Skip("the engine is not ours")
@@ -87,6 +87,16 @@ func TestKilledTestsAreSweptUp(t *testing.T) {
 	if err != nil {
 		t.Errorf("the victim: %v", err)
 	}
+	dir := filepath.Dir(strings.TrimPrefix(host, "unix://"))
+	var beside dockertest.Engine
+	beside.Host(t)
+	if err := beside.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "docker.sock")); err != nil {
+		t.Errorf("an engine in use was swept up by another start: %v", err)
+	}
+
 	// Its engine is frozen, so that it cannot heed the end of its parent.
 	dockerd, _ := strconv.Atoi(pid)
 	_ = syscall.Kill(dockerd, syscall.SIGSTOP)
@@ -96,7 +106,6 @@ func TestKilledTestsAreSweptUp(t *testing.T) {
 	var e dockertest.Engine
 	e.Host(t)
 	defer e.Close()
-	dir := filepath.Dir(strings.TrimPrefix(host, "unix://"))
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("stat %s: %v, want not exist", dir, err)
 	}

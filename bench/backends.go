@@ -32,8 +32,11 @@ import (
 // argv is the command of all exec rows: an absolute path, so that nobody searches.
 const argv = "/bin/true"
 
-// setup makes a place and calls use with the rows that can be measured in it.
-type setup func(ctx context.Context, h *harness, use func([]row) error) error
+// user gets a place, and the rows that can be measured in it.
+type user func(sb *berth.Sandbox, rows []row) error
+
+// setup makes a place and calls use with it.
+type setup func(ctx context.Context, h *harness, use user) error
 
 var setups = []struct {
 	name string
@@ -54,7 +57,7 @@ func backendNames() []string {
 }
 
 // eachBackend calls use with the rows of each wanted backend in turn.
-func eachBackend(ctx context.Context, want string, log io.Writer, use func([]row) error) error {
+func eachBackend(ctx context.Context, want string, log io.Writer, use user) error {
 	asked := strings.FieldsFunc(want, func(r rune) bool { return r == ',' })
 	for _, name := range asked {
 		if !slices.Contains(backendNames(), name) {
@@ -68,8 +71,8 @@ func eachBackend(ctx context.Context, want string, log io.Writer, use func([]row
 		var measured error
 		h := &harness{log: log}
 		err := h.try(func() error {
-			return s.make(ctx, h, func(rows []row) error {
-				measured = use(rows)
+			return s.make(ctx, h, func(sb *berth.Sandbox, rows []row) error {
+				measured = use(sb, rows)
 				return measured
 			})
 		})
@@ -169,7 +172,7 @@ func processDriver(h *harness) (driver.Driver, error) {
 	return process.New(process.Options{StateDir: h.TempDir(), Guest: guest.BinaryOptions{Path: bin.Path}})
 }
 
-func benchProcess(ctx context.Context, h *harness, use func([]row) error) error {
+func benchProcess(ctx context.Context, h *harness, use user) error {
 	d, err := processDriver(h)
 	if err != nil {
 		return err
@@ -180,7 +183,7 @@ func benchProcess(ctx context.Context, h *harness, use func([]row) error) error 
 	}
 	s := berth.Spec{Isolation: spec.IsolationNone}
 	return within(ctx, d, s, func(sb *berth.Sandbox) error {
-		return use(append([]row{
+		return use(sb, append([]row{
 			{name: "exec true", backend: "process", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "ping", backend: "process", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			provisionRow("process", d, s, alternative{name: "fork+exec of the guest", run: forkExec(bin.Path, "version")}),
@@ -188,7 +191,7 @@ func benchProcess(ctx context.Context, h *harness, use func([]row) error) error 
 	})
 }
 
-func benchGuard(ctx context.Context, h *harness, use func([]row) error) error {
+func benchGuard(ctx context.Context, h *harness, use user) error {
 	d, err := processDriver(h)
 	if err != nil {
 		return err
@@ -197,7 +200,7 @@ func benchGuard(ctx context.Context, h *harness, use func([]row) error) error {
 	bare := alternative{name: "bare bwrap", run: plain("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
 		"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", argv)}
 	return within(ctx, d, s, func(sb *berth.Sandbox) error {
-		return use(append([]row{
+		return use(sb, append([]row{
 			{name: "exec true", backend: "guard", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}, bare}},
 			{name: "ping", backend: "guard", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			provisionRow("guard", d, s, bare),
@@ -205,7 +208,7 @@ func benchGuard(ctx context.Context, h *harness, use func([]row) error) error {
 	})
 }
 
-func benchDocker(ctx context.Context, h *harness, use func([]row) error) error {
+func benchDocker(ctx context.Context, h *harness, use user) error {
 	engine := &dockertest.Engine{}
 	defer engine.Close()
 	host := engine.Host(h)
@@ -224,7 +227,7 @@ func benchDocker(ctx context.Context, h *harness, use func([]row) error) error {
 		if err != nil {
 			return err
 		}
-		return use(append([]row{
+		return use(sb, append([]row{
 			{name: "exec true", backend: "docker", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "exec true", backend: "docker", slow: true, ours: execIn(sb), against: []alternative{
 				{name: "docker exec (CLI)", run: cli("exec", id, argv)},
@@ -272,7 +275,7 @@ func apiExec(api *client.Client, id string) action {
 	}
 }
 
-func benchSSH(ctx context.Context, h *harness, use func([]row) error) error {
+func benchSSH(ctx context.Context, h *harness, use user) error {
 	server := sshtest.Start(h, sshtest.Options{})
 	d, err := ssh.New(ssh.Options{
 		Addr: server.Addr, User: server.User, KeyFiles: []string{server.KeyFile}, KnownHostsFiles: []string{server.KnownHosts},
@@ -286,7 +289,7 @@ func benchSSH(ctx context.Context, h *harness, use func([]row) error) error {
 		"-o", "UserKnownHostsFile="+server.KnownHosts, server.User+"@"+host, argv)
 	s := berth.Spec{}
 	return within(ctx, d, s, func(sb *berth.Sandbox) error {
-		return use(append([]row{
+		return use(sb, append([]row{
 			{name: "exec true", backend: "ssh", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "exec true", backend: "ssh", slow: true, ours: execIn(sb), against: []alternative{{name: "ssh host true", run: client}}},
 			{name: "ping", backend: "ssh", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/guest/selfexec"
 )
 
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	pattern := flags.String("run", "", "only rows whose name matches this regular expression")
 	backends := flags.String("backend", "", "only these, comma separated: "+strings.Join(backendNames(), ", "))
 	asJSON := flags.Bool("json", false, "one JSON object a line: name, backend, against, ours_p50_us, against_p50_us, ratio")
-	markdown := flags.Bool("markdown", false, "print the table as README shows it")
+	caps := flags.Bool("caps", false, "print what each place enforces instead of measuring, one JSON object a line")
 	rounds := flags.Int("rounds", 200, "rounds of the fast rows; slow ones run a tenth of it")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,7 +59,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("-rounds %d: at least 10 are needed for a median", *rounds)
 	}
 	var results []result
-	err = eachBackend(ctx, *backends, stderr, func(rows []row) error {
+	err = eachBackend(ctx, *backends, stderr, func(sb *berth.Sandbox, rows []row) error {
+		if *caps {
+			return printCaps(ctx, stdout, rows[0].backend, sb)
+		}
 		for _, r := range rows {
 			if !match.MatchString(r.name) {
 				continue
@@ -75,10 +79,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	switch {
+	case *caps:
+		return nil
 	case *asJSON:
 		return printJSON(stdout, results)
-	case *markdown:
-		return printMarkdown(stdout, results)
 	default:
 		return printTable(stdout, results)
 	}
@@ -94,6 +98,18 @@ func printJSON(w io.Writer, results []result) error {
 	return nil
 }
 
+// printCaps writes one line for internal/docs.
+func printCaps(ctx context.Context, w io.Writer, name string, sb *berth.Sandbox) error {
+	caps, err := sb.Caps(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(struct {
+		Name string     `json:"name"`
+		Caps berth.Caps `json:"caps"`
+	}{name, caps})
+}
+
 func printTable(w io.Writer, results []result) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "NAME\tBACKEND\tAGAINST\tOURS p50\tAGAINST p50\tRATIO")
@@ -101,21 +117,4 @@ func printTable(w io.Writer, results []result) error {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.0f us\t%.0f us\t%.3f\n", r.Name, r.Backend, r.Against, r.Ours, r.Theirs, r.Ratio)
 	}
 	return tw.Flush()
-}
-
-func printMarkdown(w io.Writer, results []result) error {
-	fmt.Fprintln(w, "| what | where | against | ratio of medians |")
-	fmt.Fprintln(w, "|---|---|---|---|")
-	for _, r := range results {
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", r.Name, r.Backend, r.Against, r.phrase())
-	}
-	return nil
-}
-
-// phrase says a ratio as a person would.
-func (r result) phrase() string {
-	if r.Ratio < 0.5 {
-		return fmt.Sprintf("%.2f (%.0f x faster)", r.Ratio, 1/r.Ratio)
-	}
-	return fmt.Sprintf("%.2f", r.Ratio)
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/berth-dev/berth"
 )
 
 func backendNames() []string { return nil }
 
 // eachBackend needs what only Linux has: bubblewrap, a private dockerd, /proc.
-func eachBackend(context.Context, string, io.Writer, func([]row) error) error {
+func eachBackend(context.Context, string, io.Writer, func(*berth.Sandbox, []row) error) error {
 	return errors.New("measuring needs linux")
 }

@@ -3,7 +3,7 @@
 // between two markers, "<!-- begin NAME -->" and "<!-- end NAME -->".
 //
 //	go run ./internal/docs                      error codes and settings
-//	go run ./internal/docs -caps FILE           also the capabilities, from `berth info --json` lines
+//	go run ./internal/docs -caps FILE           also the capabilities, from `go run ./bench -caps` lines
 //	go run ./internal/docs -bench FILE          also the measurements, from `go run ./bench -json` lines
 //
 // A test fails while a document and the code disagree.
@@ -145,7 +145,7 @@ func capsTable(r io.Reader) (string, error) {
 		get  func(spec.Caps) string
 	}{
 		{"isolation", func(c spec.Caps) string { return c.Isolation.String() }},
-		{"network policies", func(c spec.Caps) string { return c.Network.String() }},
+		{"network, by default", func(c spec.Caps) string { return c.Network.String() }},
 		{"writable roots", func(c spec.Caps) string { return yes(c.WritableRoots) }},
 		{"hidden paths", func(c spec.Caps) string { return yes(c.HiddenPaths) }},
 		{"guest shielded as pid 1", func(c spec.Caps) string { return yes(c.Shielded) }},

@@ -222,7 +222,7 @@ func benchDocker(ctx context.Context, h *harness, use user) error {
 	cli := func(args ...string) action {
 		return plain(append([]string{"docker", "--host", host}, args...)...)
 	}
-	return within(ctx, d, s, func(sb *berth.Sandbox) error {
+	return within(ctx, d, berth.Spec{Key: "bench", Image: image}, func(sb *berth.Sandbox) error {
 		id, err := containerID(ctx, api, sb.Key())
 		if err != nil {
 			return err

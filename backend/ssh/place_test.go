@@ -231,7 +231,7 @@ func TestReapLeavesNothing(t *testing.T) {
 		if left := marked(mark); len(left) > 0 {
 			t.Errorf("processes are left: %q", left)
 		}
-		if left := marked(sess.ID()); len(left) > 0 {
+		if left := marked(filepath.Join(o.RemoteDir, sess.ID())); len(left) > 0 {
 			t.Errorf("a guest is left: %q", left)
 		}
 		if dirs, _ := filepath.Glob(filepath.Join(o.RemoteDir, "sb_*")); len(dirs) > 0 {

@@ -138,12 +138,31 @@ func step(dir int, elem string, m making) (int, error) {
 	return -1, unix.EBUSY
 }
 
-// mkdir makes the directory elem of dir with dirMode.
+// mkdir makes the directory elem of dir with dirMode. Where the umask or a default ACL
+// makes another mode of it, that is mended under a temporary name: nobody meets a
+// directory of ours that is shut.
 func mkdir(dir int, elem string, m making) error {
-	if err := retry(func() error { return unix.Mkdirat(dir, elem, dirMode) }); err != nil {
+	temp := tempName()
+	if err := retry(func() error { return unix.Mkdirat(dir, temp, dirMode) }); err != nil {
+		if _, statErr := lstat(dir, elem); statErr == nil {
+			return unix.EEXIST // which says more than why nothing can be made beside it
+		}
 		return err
 	}
-	fd, err := openat(dir, elem, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	err := settle(dir, temp, elem)
+	if err != nil {
+		_ = retry(func() error { return unix.Unlinkat(dir, temp, unix.AT_REMOVEDIR) })
+		return err
+	}
+	if m == makeDurable {
+		return syncDir(dir)
+	}
+	return nil
+}
+
+// settle gives the new directory temp its mode and its name.
+func settle(dir int, temp, elem string) error {
+	fd, err := openat(dir, temp, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -151,10 +170,13 @@ func mkdir(dir int, elem string, m making) error {
 	if err := forceDirMode(fd); err != nil {
 		return err
 	}
-	if m == makeDurable {
-		return syncDir(dir)
+	err = renameNew(dir, temp, dir, elem)
+	if err != unix.EINVAL && err != unix.ENOSYS {
+		return err
 	}
-	return nil
+	// A file system without such a rename: its plain one replaces an empty
+	// directory at most, by one that is just the same.
+	return retry(func() error { return unix.Renameat(dir, temp, dir, elem) })
 }
 
 // forceDirMode undoes what the umask or a default ACL made of dirMode. It keeps a

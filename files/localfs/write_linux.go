@@ -14,8 +14,14 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// tempPrefix begins the name of a file that is being written.
+// tempPrefix begins the name of what is being made.
 const tempPrefix = ".berth-write-"
+
+func tempName() string {
+	var random [8]byte
+	rand.Read(random[:])
+	return tempPrefix + hex.EncodeToString(random[:])
+}
 
 // Write implements files.FS. It returns at once when ctx ends; a Read of src that
 // blocks is then left to itself.
@@ -100,9 +106,7 @@ func (t target) replaceable(o files.WriteOptions) (uint32, error) {
 
 // replace writes a new file beside the target and gives it the target's name.
 func (t target) replace(ctx context.Context, src io.Reader, size int64, mode uint32, o files.WriteOptions) (err error) {
-	var random [8]byte
-	rand.Read(random[:])
-	temp := tempPrefix + hex.EncodeToString(random[:])
+	temp := tempName()
 	fd, err := openat(t.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err

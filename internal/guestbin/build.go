@@ -22,7 +22,7 @@ import (
 // guestPackages are the packages of this module that the guest binary links. A test
 // compares them with what the go command says.
 var guestPackages = []string{
-	"cmd/berth-guest", "files", "files/internal/source", "files/localfs", "internal/agent", "internal/agent/proc", "internal/agent/stream", "internal/wire", "spec",
+	"cmd/berth-guest", "files", "files/internal/source", "files/localfs", "internal/agent", "internal/agent/proc", "internal/agent/stream", "internal/place", "internal/wire", "spec",
 }
 
 // Build returns the binary that this module's source makes: from the cache if it is

@@ -63,7 +63,7 @@ func levels(t *testing.T, run func(t *testing.T, level spec.Isolation)) {
 func needBwrap(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed")
+		t.Fatal("bubblewrap is missing: apt-get install bubblewrap")
 	}
 }
 
@@ -73,6 +73,9 @@ func TestConform(t *testing.T) {
 	levels(t, func(t *testing.T, level spec.Isolation) {
 		for name, transport := range map[string]func(io.ReadWriteCloser) io.ReadWriteCloser{"plain": nil, "slow": drivertest.SlowStream} {
 			t.Run(name, func(t *testing.T) {
+				if testing.Short() && transport != nil {
+					t.Skip("the quick tier leaves the slow stream to the full one")
+				}
 				o := options(t)
 				o.Transport = transport
 				t.Run("suite", func(t *testing.T) { // it clears up when its test ends

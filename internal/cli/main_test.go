@@ -122,9 +122,6 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Geteuid() == 0, nil
-	case "guard":
-		_, err := exec.LookPath("bwrap")
-		return err == nil, nil
 	}
 	return false, errors.New("no such condition: " + name)
 }

@@ -16,7 +16,7 @@ import (
 // TestProbeHere defends that the probe really runs the wrapper.
 func TestProbeHere(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed")
+		t.Fatal("bubblewrap is missing: apt-get install bubblewrap")
 	}
 	if err := Probe(context.Background(), ""); err != nil {
 		t.Error(err)

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,11 +25,25 @@ import (
 // the guest of its sandboxes.
 func TestMain(m *testing.M) {
 	selfexec.Main()
+	if strings.HasSuffix(os.Args[0], ".test") {
+		heedSignals()
+	}
 	testscript.Main(m, map[string]func(){
 		"berth": func() {
 			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 	})
+}
+
+// heedSignals undoes what a test run under nohup begins with. A signal that a program
+// handles is at its default in its children, one that is ignored stays so: berth would
+// rightly leave it ignored, and the tests that send it would wait for ever.
+func heedSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // home gives berth a home of its own below dir and returns the environment for it.

@@ -201,8 +201,8 @@ func (l *level) removeNext(ctx context.Context) (*level, error) {
 		if isDir {
 			if err = rmdir(l.fd(), name); err == unix.ENOTEMPTY {
 				l.removed = true
-				below, err := enter(l.fd(), name)
-				if err != unix.ENOENT {
+				var below *level
+				if below, err = enter(l.fd(), name); err != unix.ENOENT {
 					return below, err
 				}
 			}

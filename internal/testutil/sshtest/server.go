@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// SkipVariable names the environment variable that turns the failure of a test
-// that needs sshd into a skip when its value is 1.
+// SkipVariable names the environment variable that skips the tests that need sshd
+// when its value is 1.
 const SkipVariable = "BERTH_TEST_SKIP_SSH"
 
 // Options modify Start.
@@ -247,14 +247,14 @@ func freePort(tb testing.TB) int {
 
 func lookup(tb testing.TB) string {
 	tb.Helper()
+	if os.Getenv(SkipVariable) == "1" {
+		tb.Skip(SkipVariable + " is set")
+	}
 	for _, name := range []string{"sshd", "/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
 		// sshd re-executes itself and insists on an absolute path.
 		if p, err := exec.LookPath(name); err == nil && filepath.IsAbs(p) {
 			return p
 		}
-	}
-	if os.Getenv(SkipVariable) == "1" {
-		tb.Skip(SkipVariable + "=1, and there is no sshd")
 	}
 	tb.Fatal("there is no sshd: install the Debian package openssh-server, or set " + SkipVariable + "=1")
 	return ""

@@ -164,20 +164,18 @@ func provisionRow(name string, d driver.Driver, s berth.Spec, against alternativ
 	}
 }
 
-func processDriver(h *harness) (driver.Driver, error) {
-	bin, err := guest.Binary(context.Background(), "linux", runtime.GOARCH, guest.BinaryOptions{})
+// processDriver returns a driver of this machine and the path of its guest binary.
+func processDriver(ctx context.Context, h *harness) (driver.Driver, string, error) {
+	bin, err := guest.Binary(ctx, "linux", runtime.GOARCH, guest.BinaryOptions{})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return process.New(process.Options{StateDir: h.TempDir(), Guest: guest.BinaryOptions{Path: bin.Path}})
+	d, err := process.New(process.Options{StateDir: h.TempDir(), Guest: guest.BinaryOptions{Path: bin.Path}})
+	return d, bin.Path, err
 }
 
 func benchProcess(ctx context.Context, h *harness, use user) error {
-	d, err := processDriver(h)
-	if err != nil {
-		return err
-	}
-	bin, err := guest.Binary(ctx, "linux", runtime.GOARCH, guest.BinaryOptions{})
+	d, bin, err := processDriver(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -186,13 +184,13 @@ func benchProcess(ctx context.Context, h *harness, use user) error {
 		return use(sb, append([]row{
 			{name: "exec true", backend: "process", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "ping", backend: "process", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
-			provisionRow("process", d, s, alternative{name: "fork+exec of the guest", run: forkExec(bin.Path, "version")}),
+			provisionRow("process", d, s, alternative{name: "fork+exec of the guest", run: forkExec(bin, "version")}),
 		}, fileRows("process", sb, h)...))
 	})
 }
 
 func benchGuard(ctx context.Context, h *harness, use user) error {
-	d, err := processDriver(h)
+	d, _, err := processDriver(ctx, h)
 	if err != nil {
 		return err
 	}

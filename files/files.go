@@ -107,6 +107,11 @@ type WriteOptions struct {
 	Sync bool
 	// AnySize reads src to its end whatever size says.
 	AnySize bool
+	// IfSHA256 writes only if name is a regular file whose bytes have this
+	// SHA-256 (64 hex digits), compared when src has been read and right before
+	// the rename; else CodeExists, or CodeFileNotFound. "": no condition.
+	// Another writer of the place can still come between the two.
+	IfSHA256 string
 }
 
 // StatOptions modify Stat.

@@ -36,6 +36,13 @@ type Caps struct {
 	// outcome is collected after a redial.
 	Resume bool `json:"resume"`
 
+	// Jobs is how long jobs live.
+	Jobs JobDurability `json:"jobs,omitempty"`
+	// CommandUser: Command.User is honoured.
+	CommandUser bool `json:"command_user"`
+	// WorkspaceRoot: Spec.WorkspaceRoot is enforced.
+	WorkspaceRoot bool `json:"workspace_root"`
+
 	// LimitMemory, LimitPIDs, LimitCPU: the limit of that kind is applied and
 	// verified.
 	LimitMemory bool `json:"limit_memory"`
@@ -96,6 +103,7 @@ func (c Caps) Check(s *Spec) error {
 		need(s.Image != "", c.Image, "image"),
 		need(len(s.WritableRoots) > 0, c.WritableRoots, "writable_roots"),
 		need(len(s.HiddenPaths) > 0, c.HiddenPaths, "hidden_paths"),
+		need(s.WorkspaceRoot != "", c.WorkspaceRoot, "workspace_root"),
 		need(s.Limits.MemoryBytes > 0, c.LimitMemory, "limit_memory"),
 		need(s.Limits.PIDs > 0, c.LimitPIDs, "limit_pids"),
 		need(s.Limits.CPUMillis > 0, c.LimitCPU, "limit_cpu"),

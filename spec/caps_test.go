@@ -14,7 +14,7 @@ import (
 var everything = spec.Caps{
 	Isolation: spec.IsolationSet(spec.IsolationNone, spec.IsolationGuard, spec.IsolationJail, spec.IsolationStandard, spec.IsolationStrict),
 	Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkLimited, spec.NetworkOpen),
-	Keyed:     true, Image: true, WritableRoots: true, HiddenPaths: true, LimitMemory: true, LimitPIDs: true, LimitCPU: true, Hardening: true,
+	Keyed:     true, Image: true, WritableRoots: true, HiddenPaths: true, WorkspaceRoot: true, LimitMemory: true, LimitPIDs: true, LimitCPU: true, Hardening: true,
 }
 
 // Whatever a spec asks for and a backend lacks is refused, each by its name and
@@ -31,6 +31,7 @@ func TestCapsCheck(t *testing.T) {
 		{"image", spec.Spec{Image: "i"}, func(c *spec.Caps) { c.Image = false }},
 		{"writable_roots", spec.Spec{WritableRoots: []string{"/a"}}, func(c *spec.Caps) { c.WritableRoots = false }},
 		{"hidden_paths", spec.Spec{HiddenPaths: []string{"/a"}}, func(c *spec.Caps) { c.HiddenPaths = false }},
+		{"workspace_root", spec.Spec{WorkspaceRoot: "/w"}, func(c *spec.Caps) { c.WorkspaceRoot = false }},
 		{"limit_memory", spec.Spec{Limits: spec.Limits{MemoryBytes: 1}}, func(c *spec.Caps) { c.LimitMemory = false }},
 		{"limit_pids", spec.Spec{Limits: spec.Limits{PIDs: 1}}, func(c *spec.Caps) { c.LimitPIDs = false }},
 		{"limit_cpu", spec.Spec{Limits: spec.Limits{CPUMillis: 1}}, func(c *spec.Caps) { c.LimitCPU = false }},

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -29,10 +31,36 @@ type Command struct {
 	// Grace is the time between TERM and KILL when the tree is ended by a
 	// timeout or a cancel. 0: DefaultGrace; negative: KILL at once.
 	Grace time.Duration
+	// NoOutputTimeout ends the command's whole tree once it has written nothing
+	// to either stream for so long. 0: none. Output counts whether or not
+	// anybody takes it; a reader that holds the command up counts as output.
+	NoOutputTimeout time.Duration
 	// MergeOutput gives the command one pipe for stdout and stderr, in the
 	// order of its writes; Stdio.Stderr is not used then.
 	MergeOutput bool
+
+	// User runs the command as another user of the place: "uid", "uid:gid", or
+	// a name that the place's /etc/passwd has ("name", "name:group"). Empty:
+	// as the place's. Without a group it is the user's own in /etc/passwd, and
+	// else the one with the same number; supplementary groups are those that
+	// /etc/group gives to a name, and none for a number. The environment does
+	// not change. Needs Caps.CommandUser.
+	User string
+	// Umask is the command's file mode creation mask, 0 to 0777. nil: the
+	// place's.
+	Umask *fs.FileMode
+	// Rlimits are set, soft and hard, before the program begins. Keys are
+	// RlimitNames; values as setrlimit(2) has them, RlimitInfinity for none.
+	// A limit above the place's hard one is refused with CodePermission.
+	Rlimits map[string]uint64
 }
+
+// RlimitInfinity is the value of a limit that limits nothing.
+const RlimitInfinity = ^uint64(0)
+
+// RlimitNames are the keys of Command.Rlimits, in the order of their numbers on
+// Linux: the index is the number.
+var RlimitNames = [...]string{"cpu", "fsize", "data", "stack", "core", "rss", "nproc", "nofile", "memlock", "as", "locks", "sigpending", "msgqueue", "nice", "rtprio", "rttime"}
 
 // DefaultGrace is the time between TERM and KILL.
 const DefaultGrace = 5 * time.Second
@@ -43,6 +71,11 @@ func (c *Command) Clone() *Command {
 	d := *c
 	d.Args = slices.Clone(c.Args)
 	d.Env = cloneMap(c.Env)
+	d.Rlimits = maps.Clone(c.Rlimits)
+	if c.Umask != nil {
+		mask := *c.Umask
+		d.Umask = &mask
+	}
 	return &d
 }
 
@@ -60,7 +93,11 @@ func (c *Command) GraceOrDefault() time.Duration {
 // Shell returns the argv that runs script with /bin/sh: not a login shell. BASH_ENV
 // and ENV are removed from the environment of every command that Berth starts
 // unless it sets them itself.
-func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+func Shell(script string) []string { return ShellWith("/bin/sh", script) }
+
+// ShellWith is Shell with another shell that knows -c: a path, or a name on the
+// PATH of the command's environment.
+func ShellWith(shell, script string) []string { return []string{shell, "-c", script} }
 
 // Exit is what became of a command that started. It is a result, whatever the
 // command did; errors are for a place that failed its caller.
@@ -70,9 +107,12 @@ type Exit struct {
 	Code int
 	// Signal is the number of the signal that ended the leader, else 0.
 	Signal int
-	// TimedOut is authoritative: the command was still running at its deadline.
+	// TimedOut is authoritative: the command was still running at a deadline.
 	// A command that exits 124 or 137 by itself did not time out.
 	TimedOut bool
+	// NoOutput says that the deadline was that of NoOutputTimeout; TimedOut is
+	// set too.
+	NoOutput bool
 	// OOM says that the place's memory limit killed part of the command.
 	OOM bool
 	// Kill says what is known about the tree after a timeout or a kill: "" when

@@ -40,6 +40,12 @@ type Spec struct {
 	// credential paths that it hides anyway. Absolute paths on the host.
 	HiddenPaths []string `json:"hidden_paths,omitempty"`
 
+	// WorkspaceRoot confines the file API, not the commands, to one directory
+	// of a place that has no wall: a path that is not below it, by its text or
+	// through a link, is CodeInvalidPath before anything is read. An absolute
+	// path inside the place. Empty: the place is the boundary.
+	WorkspaceRoot string `json:"workspace_root,omitempty"`
+
 	Limits    Limits    `json:"limits,omitzero"`
 	Hardening Hardening `json:"hardening,omitzero"`
 
@@ -100,7 +106,7 @@ func (s *Spec) Hash() string {
 	id.Key, id.Env, id.IdleTimeout, id.TTL, id.Persist = "", nil, 0, 0, false
 	id.WritableRoots, id.HiddenPaths = sorted(s.WritableRoots), sorted(s.HiddenPaths)
 	id.Hardening.DropCaps = sorted(s.Hardening.DropCaps)
-	id.Image, id.Workdir = lossless(s.Image), lossless(s.Workdir)
+	id.Image, id.Workdir, id.WorkspaceRoot = lossless(s.Image), lossless(s.Workdir), lossless(s.WorkspaceRoot)
 	for _, list := range [][]string{id.WritableRoots, id.HiddenPaths} {
 		for i := range list {
 			list[i] = lossless(list[i])

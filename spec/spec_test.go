@@ -43,6 +43,7 @@ func TestHashKnowsIdentity(t *testing.T) {
 		{"Network", func(s *spec.Spec) { s.Network = spec.NetworkOpen }, true},
 		{"WritableRoots", func(s *spec.Spec) { s.WritableRoots = []string{"/a"} }, true},
 		{"HiddenPaths", func(s *spec.Spec) { s.HiddenPaths = append(s.HiddenPaths, "/e") }, true},
+		{"WorkspaceRoot", func(s *spec.Spec) { s.WorkspaceRoot = "/root" }, true},
 		{"Limits.MemoryBytes", func(s *spec.Spec) { s.Limits.MemoryBytes++ }, true},
 		{"Limits.CPUMillis", func(s *spec.Spec) { s.Limits.CPUMillis++ }, true},
 		{"Limits.PIDs", func(s *spec.Spec) { s.Limits.PIDs++ }, true},

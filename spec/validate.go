@@ -2,7 +2,9 @@ package spec
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ const (
 	MaxArgvBytes  = 1 << 20     // all arguments and environment together
 	MaxTimeout    = 366 * 24 * time.Hour
 	maxEnvEntries = 16384
+	maxUserBytes  = 256
 )
 
 // ValidateKey refuses a key that does not match its grammar.
@@ -93,6 +96,11 @@ func (s *Spec) Validate() error {
 			return &Error{Code: CodeInvalidPath, Path: s.Workdir, Err: fmt.Errorf("the workdir lies under /proc")}
 		}
 	}
+	if s.WorkspaceRoot != "" {
+		if err := absolute("workspace root", s.WorkspaceRoot); err != nil {
+			return err
+		}
+	}
 	for _, list := range []struct {
 		name  string
 		paths []string
@@ -158,11 +166,60 @@ func (c *Command) Validate() error {
 			return err
 		}
 	}
-	if c.Timeout < 0 || c.Timeout > MaxTimeout {
-		return New(CodeInvalid, fmt.Sprintf("timeout %v: want 0 (none) to %v", c.Timeout, MaxTimeout))
+	for _, timeout := range []time.Duration{c.Timeout, c.NoOutputTimeout} {
+		if timeout < 0 || timeout > MaxTimeout {
+			return New(CodeInvalid, fmt.Sprintf("timeout %v: want 0 (none) to %v", timeout, MaxTimeout))
+		}
+	}
+	if len(c.User) > maxUserBytes || strings.ContainsAny(c.User, "\x00\n") || strings.HasPrefix(c.User, ":") || strings.Count(c.User, ":") > 1 {
+		return New(CodeInvalid, fmt.Sprintf("user %q: want a number or a name, and after a colon the group", clip(c.User)))
+	}
+	if c.Umask != nil && *c.Umask&^fs.ModePerm != 0 {
+		return New(CodeInvalid, fmt.Sprintf("umask %#o: want 0 to 0777", uint32(*c.Umask)))
+	}
+	for name := range c.Rlimits {
+		if !slices.Contains(RlimitNames[:], name) {
+			return New(CodeInvalid, fmt.Sprintf("rlimit %q: want one of %s", clip(name), strings.Join(RlimitNames[:], ", ")))
+		}
 	}
 	if len(c.Key) > MaxKeyBytes {
 		return New(CodeInvalid, fmt.Sprintf("command key has %d bytes, at most %d are allowed", len(c.Key), MaxKeyBytes))
+	}
+	return nil
+}
+
+// Validate refuses options that cannot be meant.
+func (o JobOptions) Validate() error {
+	if err := ValidateOwner(o.Owner); err != nil {
+		return err
+	}
+	if o.StallAfter < 0 || o.StallAfter > MaxTimeout {
+		return New(CodeInvalid, fmt.Sprintf("stall after %v: want 0 (never) to %v", o.StallAfter, MaxTimeout))
+	}
+	if o.MaxLogBytes < 0 {
+		return New(CodeInvalid, fmt.Sprintf("a log of %d bytes", o.MaxLogBytes))
+	}
+	return nil
+}
+
+// ValidateOwner refuses the name of an owner that is neither empty nor like a Key.
+func ValidateOwner(owner string) error {
+	if owner == "" {
+		return nil
+	}
+	if ValidateKey(Key(owner)) != nil {
+		return New(CodeInvalid, fmt.Sprintf("owner %q: want nothing, or what a key may be", clip(owner)))
+	}
+	return nil
+}
+
+// Validate refuses a window that cannot be meant.
+func (w LogWindow) Validate() error {
+	switch {
+	case w.Lines < 0 || w.Offset < 0 || w.MaxBytes < 0:
+		return New(CodeInvalid, "a log window has a negative length or offset")
+	case w.Offset > 0 && w.From != 0:
+		return New(CodeInvalid, "a log window begins at a line or at a byte, not at both")
 	}
 	return nil
 }

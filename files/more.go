@@ -29,6 +29,8 @@ type Copier interface {
 	// o.Recursive is set, else it is CodeIsDirectory. A FIFO, device or socket
 	// is CodeNotRegular, before anything is copied if it is oldname itself.
 	//
+	// A new directory has the mode of the one that it is copied from.
+	//
 	// An existing newname is CodeExists, checked atomically for a file, unless
 	// o.Overwrite is set: then a file or link is replaced, and a directory is
 	// copied into the one that is there. A directory onto a file is
@@ -46,7 +48,8 @@ type CopyOptions struct{ Overwrite, Recursive bool }
 type Globber interface {
 	// Glob yields what GlobOptions select. The first error ends the sequence;
 	// breaking off is allowed. A directory that vanishes or cannot be read
-	// while it is walked is passed over, but for the first one.
+	// while it is walked is passed over, but for the first one; so is what has a
+	// name of more than spec.MaxPathBytes, which no call takes.
 	Glob(ctx context.Context, o GlobOptions) iter.Seq2[Match, error]
 }
 
@@ -61,8 +64,10 @@ type GlobOptions struct {
 	// character, [a-z] and [^a-z] a class, {a,b} either, and a backslash takes
 	// the next byte as it is. An element ** is any number of elements, also
 	// none. A name that begins with a dot is like any other. "": **, without
-	// Dir itself. A pattern that is malformed, absolute or holds ".." is
-	// CodeInvalid before anything is read.
+	// Dir itself. "./" before a pattern means nothing; one that ends with a
+	// slash finds directories only. A pattern that is malformed, absolute, over
+	// 4096 bytes, or holds an element that is empty, "." or ".." is CodeInvalid
+	// before anything is read.
 	Pattern string
 	// Exclude are patterns of what is left out; a directory that matches one is
 	// not entered.
@@ -71,7 +76,8 @@ type GlobOptions struct {
 	// .gitignore of each directory from the top of the work tree that Dir lies
 	// in, .git/info/exclude, the last match wins, and nothing below an ignored
 	// directory comes back. Tracked files are ignored like others: the index is
-	// not read. Entries named .git are left out.
+	// not read. Entries named .git are left out. Outside of a work tree Dir is
+	// its top. A .gitignore of over 1 MiB ends the sequence with CodeTooLarge.
 	Gitignore bool
 	// Limit ends the sequence after so many matches; 0: no limit. Whether there
 	// are more is not known.
@@ -121,8 +127,8 @@ type GrepOptions struct {
 	Pattern string
 	// Literal takes Pattern as plain text; IgnoreCase ignores case.
 	Literal, IgnoreCase bool
-	// Limit ends the sequence after so many lines, LimitPerFile each file; 0: no
-	// limit.
+	// Limit ends the sequence after so many lines that match, LimitPerFile each
+	// file; 0: no limit. The context behind the last one is yielded.
 	Limit, LimitPerFile int
 	// Context is how many lines before and after a match are yielded too, 0 to
 	// 100.
@@ -173,6 +179,28 @@ type BatchFile struct {
 type BatchOptions struct {
 	// Sync makes the files durable before WriteBatch returns.
 	Sync bool
+}
+
+// Namer is an FS that lists names without describing what bears them, which
+// spares a stat of each. Glob, Grep and Copy walk with it.
+type Namer interface {
+	// Names yields the entries of a directory as List does, but only Name and
+	// the type bits of Mode are filled in.
+	Names(ctx context.Context, dir string, o NamesOptions) iter.Seq2[Info, error]
+}
+
+// NamesOptions modify Names.
+type NamesOptions struct {
+	// NoFollow answers a symbolic link as the last element of the directory's
+	// name with CodeNotDirectory.
+	NoFollow bool
+}
+
+// Resolver is an FS that says where a name leads.
+type Resolver interface {
+	// Resolve returns the absolute name, without links, "." and "..", of what
+	// name leads to. A missing one is CodeFileNotFound.
+	Resolve(ctx context.Context, name string) (string, error)
 }
 
 // Chmod sets the permission bits of name.

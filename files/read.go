@@ -15,18 +15,27 @@ func ReadFile(ctx context.Context, fsys FS, name string, maxBytes int64) ([]byte
 	if maxBytes <= 0 {
 		maxBytes = DefaultReadLimit
 	}
-	f, err := fsys.Open(ctx, name, OpenOptions{MaxBytes: maxBytes})
+	return readAll(ctx, fsys, name, OpenOptions{MaxBytes: maxBytes})
+}
+
+// readAll reads what o, which has a limit or a length, says of a file.
+func readAll(ctx context.Context, fsys FS, name string, o OpenOptions) ([]byte, error) {
+	f, err := fsys.Open(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	limit := o.MaxBytes
+	if o.Length > 0 && (limit == 0 || o.Length < limit) {
+		limit = o.Length
+	}
 	var buf bytes.Buffer
-	if size := f.Info().Size; size > 0 && size <= maxBytes {
-		buf.Grow(int(size) + bytes.MinRead)
+	if size := f.Info().Size - o.Offset; size > 0 {
+		buf.Grow(int(min(size, limit)) + bytes.MinRead)
 	}
 	// Open holds the size, and the File never gives more than it; the limit
 	// here is for a driver that breaks that promise.
-	if _, err := io.Copy(&buf, io.LimitReader(f, maxBytes)); err != nil {
+	if _, err := io.Copy(&buf, io.LimitReader(f, limit)); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil

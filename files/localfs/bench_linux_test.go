@@ -1,6 +1,7 @@
 package localfs_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -52,6 +53,42 @@ func BenchmarkRead1K(b *testing.B) {
 		for b.Loop() {
 			if _, err := os.ReadFile(dir + "/f"); err != nil {
 				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkGlob finds all of 10,000 files, beside what it costs to list them.
+func BenchmarkGlob(b *testing.B) {
+	dir := b.TempDir()
+	fsys := localfs.New(dir)
+	_, err := fsys.WriteBatch(b.Context(), func(yield func(files.BatchFile, error) bool) {
+		for i := range 10_000 {
+			if !yield(files.BatchFile{Name: fmt.Sprintf("d%d/f%d", i/100, i)}, nil) {
+				return
+			}
+		}
+	}, files.BatchOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("glob", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range files.Glob(b.Context(), fsys, files.GlobOptions{Pattern: "**/f*", Types: files.GlobFiles}) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("names", func(b *testing.B) {
+		for b.Loop() {
+			for i := range 100 {
+				for _, err := range fsys.Names(b.Context(), fmt.Sprintf("d%d", i), files.NamesOptions{}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -20,7 +21,7 @@ func sizeUnknown(fd int, st *unix.Stat_t) bool {
 		return false
 	}
 	var fsys unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(fd, &fsys) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Fstatfs(fd, &fsys) }); err != nil {
 		return false
 	}
 	switch uint32(fsys.Type) {
@@ -51,7 +52,7 @@ func (f *file) snapshot(fd int) error {
 type rawReader int
 
 func (r rawReader) Read(p []byte) (n int, err error) {
-	err = retry(func() error {
+	err = sys.Retry(func() error {
 		n, err = unix.Read(int(r), p)
 		return err
 	})

@@ -29,15 +29,15 @@ func (f *FS) list(ctx context.Context, dir string, yield func(files.Info, error)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	abs, err := f.absolute(dir)
+	s, err := f.locate(dir)
 	if err != nil {
 		return err
 	}
-	fd, err := openat(unix.AT_FDCWD, abs, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := s.open(unix.O_RDONLY | unix.O_DIRECTORY)
 	if err != nil {
-		return fail(dir, reading, blocked(abs, err))
+		return fail(dir, reading, s.blocked(err))
 	}
-	d := os.NewFile(uintptr(fd), abs)
+	d := os.NewFile(uintptr(fd), s.abs)
 	defer d.Close()
 	for {
 		names, err := d.Readdirnames(batch)

@@ -3,22 +3,56 @@ package localfs
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/beneath"
 	"github.com/berth-dev/berth/spec"
 )
 
-// FS serves the files that the process sees. It holds nothing open.
-type FS struct{ workdir string }
+// FS serves the files that the process sees.
+type FS struct {
+	workdir string
+	root    *beneath.Root // nil: the place is the boundary
+}
 
-var _ files.FS = (*FS)(nil)
+var (
+	_ files.FS          = (*FS)(nil)
+	_ files.Chmodder    = (*FS)(nil)
+	_ files.Copier      = (*FS)(nil)
+	_ files.BatchWriter = (*FS)(nil)
+	_ files.Namer       = (*FS)(nil)
+	_ files.Resolver    = (*FS)(nil)
+)
 
 // New returns an FS whose relative names begin at workdir, an absolute path that
-// need not exist yet.
-func New(workdir string) *FS { return &FS{workdir} }
+// need not exist yet. It holds nothing open.
+func New(workdir string) *FS { return &FS{workdir: workdir} }
+
+// NewRooted returns an FS that keeps to the directory dir, an absolute path: a name
+// that is not below it, by its text or through a link, is CodeInvalidPath before
+// anything is read. An absolute link counts by where it points to. Names begin at
+// workdir as those of New do, so with one outside dir only absolute names can be
+// used. The directory is held open until Close. A dir that is missing, or none, is
+// CodeInvalidPath.
+func NewRooted(workdir, dir string) (*FS, error) {
+	root, err := beneath.New(dir)
+	if err != nil {
+		return nil, &spec.Error{Path: dir, Code: spec.CodeInvalidPath, Err: os.NewSyscallError("open the workspace root", err)}
+	}
+	return &FS{workdir: workdir, root: root}, nil
+}
+
+// Close lets go of the directory that a confined FS keeps to.
+func (f *FS) Close() error {
+	if f.root == nil {
+		return nil
+	}
+	return f.root.Close()
+}
 
 // access says what a call was about to do, which decides what a refusal by the
 // kernel means.
@@ -81,51 +115,6 @@ func codeOf(errno syscall.Errno, a access) spec.Code {
 // refuse is an answer that no system call gave.
 func refuse(name string, code spec.Code, why string) error {
 	return &spec.Error{Path: name, Code: code, Err: errors.New(why)}
-}
-
-// retry repeats a system call that a signal interrupted.
-func retry(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-// openat opens name relative to dir.
-func openat(dir int, name string, flags int, mode uint32) (fd int, err error) {
-	err = retry(func() error {
-		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOCTTY, mode)
-		return err
-	})
-	return fd, err
-}
-
-// lstat describes name in dir itself.
-func lstat(dir int, name string) (st unix.Stat_t, err error) {
-	err = retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	return st, err
-}
-
-// stat describes what name in dir leads to.
-func stat(dir int, name string) (st unix.Stat_t, err error) {
-	err = retry(func() error { return unix.Fstatat(dir, name, &st, 0) })
-	return st, err
-}
-
-func isType(st *unix.Stat_t, kind uint32) bool { return st.Mode&unix.S_IFMT == kind }
-
-// sameFile reports whether a and b describe one file.
-func sameFile(a, b *unix.Stat_t) bool { return a.Dev == b.Dev && a.Ino == b.Ino }
-
-// isMountRoot reports whether something is mounted on name in dir. Kernels before
-// 5.8 cannot say; there the rename is refused by EBUSY.
-func isMountRoot(dir int, name string) bool {
-	var stx unix.Statx_t
-	err := retry(func() error {
-		return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &stx)
-	})
-	return err == nil && stx.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && stx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
 // fileMode converts a kernel mode to the one of io/fs.

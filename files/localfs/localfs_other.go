@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 
 	"github.com/berth-dev/berth/files"
@@ -17,6 +18,12 @@ type FS struct{}
 
 // New returns an FS.
 func New(string) *FS { return &FS{} }
+
+// NewRooted returns CodeUnsupported.
+func NewRooted(_, dir string) (*FS, error) { return nil, unsupported(dir) }
+
+// Close does nothing.
+func (*FS) Close() error { return nil }
 
 func unsupported(name string) error {
 	return &spec.Error{Path: name, Code: spec.CodeUnsupported, Err: errors.New("local files are served on linux only")}
@@ -55,4 +62,25 @@ func (*FS) Remove(_ context.Context, name string, _ files.RemoveOptions) error {
 // Rename implements files.FS.
 func (*FS) Rename(_ context.Context, oldname, _ string, _ files.RenameOptions) error {
 	return unsupported(oldname)
+}
+
+// Chmod implements files.Chmodder.
+func (*FS) Chmod(_ context.Context, name string, _ fs.FileMode) error { return unsupported(name) }
+
+// Copy implements files.Copier.
+func (*FS) Copy(_ context.Context, oldname, _ string, _ files.CopyOptions) error {
+	return unsupported(oldname)
+}
+
+// Names implements files.Namer.
+func (*FS) Names(_ context.Context, dir string, _ files.NamesOptions) iter.Seq2[files.Info, error] {
+	return func(yield func(files.Info, error) bool) { yield(files.Info{}, unsupported(dir)) }
+}
+
+// Resolve implements files.Resolver.
+func (*FS) Resolve(_ context.Context, name string) (string, error) { return "", unsupported(name) }
+
+// WriteBatch implements files.BatchWriter.
+func (*FS) WriteBatch(context.Context, iter.Seq2[files.BatchFile, error], files.BatchOptions) (int, error) {
+	return 0, unsupported("")
 }

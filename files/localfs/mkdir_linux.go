@@ -16,11 +16,11 @@ func (f *FS) Mkdir(ctx context.Context, name string, o files.MkdirOptions) error
 		return err
 	}
 	if o.Parents {
-		abs, err := f.absolute(name)
+		s, err := f.locate(name)
 		if err != nil {
 			return err
 		}
-		fd, err := openDir(abs, makeMissing)
+		fd, err := s.openDir(makeMissing)
 		if err != nil {
 			return fail(name, changing, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -20,21 +21,17 @@ func (f *FS) Open(ctx context.Context, name string, o files.OpenOptions) (files.
 	if o.Offset < 0 || o.Length < 0 || o.MaxBytes < 0 {
 		return nil, refuse(name, spec.CodeInvalid, "a negative offset, length or limit")
 	}
-	abs, err := f.absolute(name)
+	s, err := f.locate(name)
 	if err != nil {
 		return nil, err
 	}
-	fd, st, err := openRegular(name, abs, o.NoFollow)
+	fd, st, err := openRegular(name, s, o.NoFollow)
 	if err != nil {
 		return nil, err
 	}
-	opened := &file{os: os.NewFile(uintptr(fd), abs), name: name, info: fileInfo(&st, label(abs))}
-	opened.src = opened.os
-	if sizeUnknown(fd, &st) {
-		if err := opened.snapshot(fd); err != nil {
-			opened.Close()
-			return nil, fail(name, reading, err)
-		}
+	opened, err := newFile(fd, &st, name, s.label())
+	if err != nil {
+		return nil, err
 	}
 	size := opened.info.Size
 	if o.MaxBytes > 0 && size > o.MaxBytes {
@@ -52,32 +49,58 @@ func (f *FS) Open(ctx context.Context, name string, o files.OpenOptions) (files.
 // openRegular opens what is a regular file before and after: what is none is not
 // opened at all, unless it is swapped in between the two looks, and then it is not
 // waited for.
-func openRegular(name, abs string, noFollow bool) (int, unix.Stat_t, error) {
-	look, flags := stat, unix.O_RDONLY|unix.O_NONBLOCK
+func openRegular(name string, s spot, noFollow bool) (int, unix.Stat_t, error) {
+	flags := unix.O_RDONLY | unix.O_NONBLOCK
 	if noFollow {
-		look, flags = lstat, flags|unix.O_NOFOLLOW
+		flags |= unix.O_NOFOLLOW
 	}
-	st, err := look(unix.AT_FDCWD, abs)
+	st, err := s.stat(noFollow)
 	if err != nil {
-		return -1, st, fail(name, reading, blocked(abs, err))
+		return -1, st, fail(name, reading, s.blocked(err))
 	}
 	if err := regular(name, &st); err != nil {
 		return -1, st, err
 	}
-	fd, err := openat(unix.AT_FDCWD, abs, flags, 0)
+	fd, err := s.open(flags)
 	if err == unix.ELOOP && noFollow {
 		err = regular(name, &unix.Stat_t{Mode: unix.S_IFLNK})
 	}
 	if err != nil {
 		return -1, st, fail(name, reading, err)
 	}
-	err = retry(func() error { return unix.Fstat(fd, &st) })
+	err = sys.Retry(func() error { return unix.Fstat(fd, &st) })
 	if err == nil {
 		err = regular(name, &st)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, st, fail(name, reading, err)
+	}
+	return fd, st, nil
+}
+
+// openRegularAt opens what name in dir is, if that is a regular file.
+func openRegularAt(dir int, name string) (int, unix.Stat_t, error) {
+	st, err := sys.Lstat(dir, name)
+	if err == nil {
+		err = regular("", &st)
+	}
+	if err != nil {
+		return -1, st, err
+	}
+	fd, err := sys.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err == unix.ELOOP {
+		err = regular("", &unix.Stat_t{Mode: unix.S_IFLNK})
+	}
+	if err != nil {
+		return -1, st, err
+	}
+	if st, err = sys.Lstat(fd, ""); err == nil {
+		err = regular("", &st)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, st, err
 	}
 	return fd, st, nil
 }
@@ -108,6 +131,20 @@ type file struct {
 	info files.Info
 	pos  int64
 	left int64
+}
+
+// newFile makes a file of a descriptor, which it owns. name is for errors.
+func newFile(fd int, st *unix.Stat_t, name, label string) (*file, error) {
+	f := &file{os: os.NewFile(uintptr(fd), label), name: name, info: fileInfo(st, label)}
+	f.src = f.os
+	if sizeUnknown(fd, st) {
+		if err := f.snapshot(fd); err != nil {
+			f.Close()
+			return nil, fail(name, reading, err)
+		}
+	}
+	f.left = f.info.Size
+	return f, nil
 }
 
 func (f *file) Info() files.Info { return f.info }

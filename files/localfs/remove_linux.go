@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -23,7 +24,7 @@ func (f *FS) Remove(ctx context.Context, name string, o files.RemoveOptions) err
 	}
 	defer t.close()
 	if t.slash {
-		if st, err := lstat(t.dir, t.base); err != nil || !isType(&st, unix.S_IFDIR) {
+		if st, err := sys.Lstat(t.dir, t.base); err != nil || !sys.IsType(&st, unix.S_IFDIR) {
 			if err == nil {
 				err = unix.ENOTDIR
 			}
@@ -45,16 +46,16 @@ func (f *FS) Remove(ctx context.Context, name string, o files.RemoveOptions) err
 
 // unlink removes what is no directory, and says so if it is one.
 func unlink(dir int, name string) (isDir bool, err error) {
-	err = retry(func() error { return unix.Unlinkat(dir, name, 0) })
+	err = sys.Retry(func() error { return unix.Unlinkat(dir, name, 0) })
 	if err == unix.EPERM { // what POSIX prescribes for a directory
-		st, statErr := lstat(dir, name)
-		isDir = statErr == nil && isType(&st, unix.S_IFDIR)
+		st, statErr := sys.Lstat(dir, name)
+		isDir = statErr == nil && sys.IsType(&st, unix.S_IFDIR)
 	}
 	return isDir || err == unix.EISDIR, err
 }
 
 func rmdir(dir int, name string) error {
-	err := retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+	err := sys.Retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 	if err == unix.EEXIST { // the other name of ENOTEMPTY
 		return unix.ENOTEMPTY
 	}
@@ -143,12 +144,12 @@ func removeTree(ctx context.Context, parent int, name string) error {
 // enter opens a directory to be emptied. It has just refused rmdir for not being
 // empty, which a mount point does otherwise (EBUSY): none is entered.
 func enter(parent int, name string) (*level, error) {
-	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := sys.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
 	l := &level{dir: os.NewFile(uintptr(fd), name), name: name}
-	if err := retry(func() error { return unix.Fstat(fd, &l.id) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Fstat(fd, &l.id) }); err != nil {
 		l.release()
 		return nil, err
 	}
@@ -161,13 +162,13 @@ func (l *level) reenter(below int) error {
 	if l.dir != nil {
 		return nil
 	}
-	fd, err := openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := sys.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
 	var st unix.Stat_t
-	err = retry(func() error { return unix.Fstat(fd, &st) })
-	if err == nil && !sameFile(&st, &l.id) {
+	err = sys.Retry(func() error { return unix.Fstat(fd, &st) })
+	if err == nil && !sys.SameFile(&st, &l.id) {
 		err = spec.New(spec.CodeUnavailable, "a directory moved away while it was removed")
 	}
 	if err != nil {

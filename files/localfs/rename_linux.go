@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -26,11 +27,11 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string, o files.Rename
 		return err
 	}
 	defer to.close()
-	st, err := lstat(from.dir, from.base)
+	st, err := sys.Lstat(from.dir, from.base)
 	if err != nil {
 		return fail(oldname, changing, err)
 	}
-	if !isType(&st, unix.S_IFDIR) && (from.slash || to.slash) {
+	if !sys.IsType(&st, unix.S_IFDIR) && (from.slash || to.slash) {
 		name := oldname
 		if to.slash {
 			name = newname
@@ -69,42 +70,42 @@ func (f *FS) resolveEntry(name string) (target, error) {
 // renameOver renames, whatever stands at the new name. Two names of one file are
 // left alone by the kernel; then only the old one has to go.
 func renameOver(from, to target) error {
-	if err := retry(func() error { return unix.Renameat(from.dir, from.base, to.dir, to.base) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Renameat(from.dir, from.base, to.dir, to.base) }); err != nil {
 		return err
 	}
-	before, err := lstat(from.dir, from.base)
+	before, err := sys.Lstat(from.dir, from.base)
 	if err != nil {
 		return nil // moved, as it nearly always is
 	}
-	after, err := lstat(to.dir, to.base)
-	if err != nil || !sameFile(&before, &after) || sameEntry(from, to) {
+	after, err := sys.Lstat(to.dir, to.base)
+	if err != nil || !sys.SameFile(&before, &after) || sameEntry(from, to) {
 		return nil
 	}
-	return retry(func() error { return unix.Unlinkat(from.dir, from.base, 0) })
+	return sys.Retry(func() error { return unix.Unlinkat(from.dir, from.base, 0) })
 }
 
 // sameEntry reports whether two targets are one entry of one directory.
 func sameEntry(a, b target) bool {
 	var x, y unix.Stat_t
-	return a.base == b.base && unix.Fstat(a.dir, &x) == nil && unix.Fstat(b.dir, &y) == nil && sameFile(&x, &y)
+	return a.base == b.base && unix.Fstat(a.dir, &x) == nil && unix.Fstat(b.dir, &y) == nil && sys.SameFile(&x, &y)
 }
 
 // renameNew renames unless the new name exists. Where the file system knows no such
 // rename, a hard link to a file does the same; it has both names for a moment.
 func renameNew(fromDir int, from string, toDir int, to string) error {
-	err := retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	err := sys.Retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
-	st, statErr := lstat(fromDir, from)
-	if statErr != nil || isType(&st, unix.S_IFDIR) {
+	st, statErr := sys.Lstat(fromDir, from)
+	if statErr != nil || sys.IsType(&st, unix.S_IFDIR) {
 		return err
 	}
-	if err := retry(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) }); err != nil {
 		if err == unix.EPERM {
 			return unix.EOPNOTSUPP // what a file system without hard links says
 		}
 		return err
 	}
-	return retry(func() error { return unix.Unlinkat(fromDir, from, 0) })
+	return sys.Retry(func() error { return unix.Unlinkat(fromDir, from, 0) })
 }

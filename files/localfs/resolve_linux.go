@@ -2,11 +2,12 @@ package localfs
 
 import (
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/files/localfs/internal/beneath"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -22,20 +23,78 @@ type target struct {
 	base string
 	// slash: the name ends with a slash, so that only a directory will do.
 	slash bool
+	// whole is the name again, for looking through a link that is the last
+	// element; nil: a link is looked at as such only.
+	whole *spot
 }
 
 func (t target) close() { unix.Close(t.dir) }
 
-// absolute checks name and returns the path that it means. Its elements stay as
-// they are: behind a link, ".." leads elsewhere than its spelling says.
-func (f *FS) absolute(name string) (string, error) {
+// spot is what a name means. Its elements stay as they are: behind a link, ".."
+// leads elsewhere than its spelling says.
+type spot struct {
+	abs  string        // as an absolute path of the place
+	path string        // what follows the root, with a slash in front; abs if there is none
+	root *beneath.Root // nil: the place is the boundary
+}
+
+// locate checks name and returns what it means.
+func (f *FS) locate(name string) (spot, error) {
 	if err := spec.ValidatePath(name); err != nil {
-		return "", spec.Wrap(err, "", "", "", name)
+		return spot{}, spec.Wrap(err, "", "", "", name)
 	}
-	if strings.HasPrefix(name, "/") {
-		return name, nil
+	abs := name
+	if !strings.HasPrefix(name, "/") {
+		abs = f.workdir + "/" + name
 	}
-	return f.workdir + "/" + name, nil
+	if f.root == nil {
+		return spot{abs: abs, path: abs}, nil
+	}
+	below, ok := f.root.Below(abs)
+	if !ok {
+		return spot{}, fail(name, reading, beneath.ErrOutside)
+	}
+	return spot{abs, below, f.root}, nil
+}
+
+// open opens what s leads to. Links in it are followed, the last one unless flags
+// say no.
+func (s spot) open(flags int) (int, error) {
+	if s.root != nil {
+		return s.root.Open(s.path, flags, nil)
+	}
+	return sys.Openat(unix.AT_FDCWD, s.path, flags, 0)
+}
+
+// stat describes what s leads to, or itself if it is a link and noFollow is set.
+func (s spot) stat(noFollow bool) (st unix.Stat_t, err error) {
+	flags := unix.O_PATH
+	if noFollow {
+		flags |= unix.O_NOFOLLOW
+	}
+	switch {
+	case s.root != nil:
+		fd, err := s.root.Open(s.path, flags, nil)
+		if err != nil {
+			return st, err
+		}
+		defer unix.Close(fd)
+		return sys.Lstat(fd, "")
+	case noFollow:
+		return sys.Lstat(unix.AT_FDCWD, s.path)
+	}
+	return sys.Stat(unix.AT_FDCWD, s.path)
+}
+
+// label is the name that an Info gives to the file. A path that is spelled as a
+// directory is named after what its spelling means.
+func (s spot) label() string { return path.Base(path.Clean(s.abs)) }
+
+// parent is the directory that holds s, and the name of s in it; see target.
+func (s spot) parent() (dir spot, base string, slash bool) {
+	dir = s
+	dir.path, base, slash = split(s.path)
+	return dir, base, slash
 }
 
 // split separates the last element of an absolute path from what comes before.
@@ -50,25 +109,34 @@ func split(abs string) (dir, base string, slash bool) {
 	return dir, base, slash
 }
 
-// label is the name that an Info gives to the file at an absolute path. A path
-// that is spelled as a directory is named after what its spelling means.
-func label(abs string) string { return path.Base(path.Clean(abs)) }
-
 // resolve opens the directory that holds name. The caller closes the target.
 func (f *FS) resolve(name string, a access, m making) (target, error) {
-	abs, err := f.absolute(name)
+	s, err := f.locate(name)
 	if err != nil {
 		return target{}, err
 	}
-	dir, base, slash := split(abs)
+	dir, base, slash := s.parent()
 	if base == "" {
 		m = makeNothing
 	}
-	fd, err := openDir(dir, m)
+	fd, err := dir.openDir(m)
 	if err != nil {
 		return target{}, fail(name, a, err)
 	}
-	return target{fd, base, slash}, nil
+	return target{fd, base, slash, &s}, nil
+}
+
+// leadsToDir reports whether the target, a link, leads to a directory. One that
+// leads out of the root is an error.
+func (t target) leadsToDir() (bool, error) {
+	if t.whole == nil {
+		return false, nil
+	}
+	st, err := t.whole.stat(false)
+	if err == beneath.ErrOutside {
+		return false, err
+	}
+	return err == nil && sys.IsType(&st, unix.S_IFDIR), nil
 }
 
 // making says what openDir does about a directory that is missing.
@@ -80,21 +148,31 @@ const (
 	makeDurable // and sync what holds it
 )
 
-// openDir returns an O_PATH descriptor of the directory at an absolute path.
-// ENOTDIR means that something else stands in the way, at any distance; a link
-// that leads nowhere does.
-func openDir(abs string, m making) (int, error) {
-	fd, err := openat(unix.AT_FDCWD, abs, unix.O_PATH|unix.O_DIRECTORY, 0)
+// mkdir is what makes directories; nil: nothing does.
+func (m making) mkdir() beneath.Mkdir {
+	if m == makeNothing {
+		return nil
+	}
+	return func(dir int, name string) error { return mkdir(dir, name, m) }
+}
+
+// openDir returns an O_PATH descriptor of the directory. ENOTDIR means that
+// something else stands in the way, at any distance; a link that leads nowhere does.
+func (s spot) openDir(m making) (int, error) {
+	if s.root != nil {
+		return s.root.Open(s.path, unix.O_PATH|unix.O_DIRECTORY, m.mkdir())
+	}
+	fd, err := sys.Openat(unix.AT_FDCWD, s.path, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != unix.ENOENT {
 		return fd, err
 	}
-	return walk(abs, m)
+	return walk(s.path, m)
 }
 
 // walk opens a directory element by element, which tells a missing one from a
 // dangling link, and makes what is missing.
 func walk(abs string, m making) (int, error) {
-	fd, err := openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := sys.Openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -119,12 +197,12 @@ const maxRaces = 16
 // step opens the directory elem of dir.
 func step(dir int, elem string, m making) (int, error) {
 	for range maxRaces {
-		fd, err := openat(dir, elem, unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err := sys.Openat(dir, elem, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != unix.ENOENT {
 			return fd, err
 		}
-		switch st, err := lstat(dir, elem); {
-		case err == nil && isType(&st, unix.S_IFLNK):
+		switch st, err := sys.Lstat(dir, elem); {
+		case err == nil && sys.IsType(&st, unix.S_IFLNK):
 			return -1, unix.ENOTDIR
 		case err == nil:
 			continue // it has appeared
@@ -143,26 +221,26 @@ func step(dir int, elem string, m making) (int, error) {
 // directory of ours that is shut.
 func mkdir(dir int, elem string, m making) error {
 	temp := tempName()
-	if err := retry(func() error { return unix.Mkdirat(dir, temp, dirMode) }); err != nil {
-		if _, statErr := lstat(dir, elem); statErr == nil {
+	if err := sys.Retry(func() error { return unix.Mkdirat(dir, temp, dirMode) }); err != nil {
+		if _, statErr := sys.Lstat(dir, elem); statErr == nil {
 			return unix.EEXIST // which says more than why nothing can be made beside it
 		}
 		return err
 	}
 	err := settle(dir, temp, elem)
 	if err != nil {
-		_ = retry(func() error { return unix.Unlinkat(dir, temp, unix.AT_REMOVEDIR) })
+		_ = sys.Retry(func() error { return unix.Unlinkat(dir, temp, unix.AT_REMOVEDIR) })
 		return err
 	}
 	if m == makeDurable {
-		return syncDir(dir)
+		return sys.SyncDir(dir)
 	}
 	return nil
 }
 
 // settle gives the new directory temp its mode and its name.
 func settle(dir int, temp, elem string) error {
-	fd, err := openat(dir, temp, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := sys.Openat(dir, temp, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -176,34 +254,20 @@ func settle(dir int, temp, elem string) error {
 	}
 	// A file system without such a rename: its plain one replaces an empty
 	// directory at most, by one that is just the same.
-	return retry(func() error { return unix.Renameat(dir, temp, dir, elem) })
+	return sys.Retry(func() error { return unix.Renameat(dir, temp, dir, elem) })
 }
 
 // forceDirMode undoes what the umask or a default ACL made of dirMode. It keeps a
 // set-group-ID bit, which a directory inherits.
 func forceDirMode(fd int) error {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return err
 	}
 	if st.Mode&0o777 == dirMode {
 		return nil
 	}
-	mode := st.Mode&0o7000 | dirMode
 	// The directory may be unreadable to its maker, so that only O_PATH gets a
-	// descriptor of it, which fchmod refuses.
-	if err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH); err == nil {
-		return nil
-	}
-	return retry(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) })
-}
-
-// syncDir makes the entries of dir, an O_PATH descriptor, durable.
-func syncDir(dir int) error {
-	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return retry(func() error { return unix.Fsync(fd) })
+	// descriptor of it.
+	return sys.Chmod(fd, dirMode)
 }

@@ -2,11 +2,14 @@ package localfs
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
+	"github.com/berth-dev/berth/spec"
 )
 
 // Stat implements files.FS.
@@ -14,58 +17,52 @@ func (f *FS) Stat(ctx context.Context, name string, o files.StatOptions) (files.
 	if err := ctx.Err(); err != nil {
 		return files.Info{}, err
 	}
-	abs, err := f.absolute(name)
+	s, err := f.locate(name)
 	if err != nil {
 		return files.Info{}, err
 	}
-	look := describe
-	if o.Follow {
-		look = follow
-	}
-	info, err := look(unix.AT_FDCWD, abs, label(abs))
+	info, err := s.describe(o.Follow)
 	if err != nil {
-		return files.Info{}, fail(name, reading, blocked(abs, err))
+		return files.Info{}, fail(name, reading, s.blocked(err))
 	}
 	return info, nil
 }
 
-// follow describes what name in dir leads to.
-func follow(dir int, name, label string) (files.Info, error) {
-	st, err := stat(dir, name)
-	return fileInfo(&st, label), err
+// describe describes what s leads to, or itself if it is a link not to be followed.
+func (s spot) describe(follow bool) (files.Info, error) {
+	switch {
+	case follow:
+		st, err := s.stat(false)
+		return fileInfo(&st, s.label()), err
+	case s.root == nil:
+		return describe(unix.AT_FDCWD, s.path, s.label())
+	}
+	fd, err := s.open(unix.O_PATH | unix.O_NOFOLLOW)
+	if err != nil {
+		return files.Info{}, err
+	}
+	defer unix.Close(fd)
+	return describe(fd, "", s.label())
 }
 
-// describe describes name in dir itself.
+// describe describes name in dir itself; "": dir.
 func describe(dir int, name, label string) (files.Info, error) {
 	for range maxRaces {
-		st, err := lstat(dir, name)
+		st, err := sys.Lstat(dir, name)
 		if err != nil {
 			return files.Info{}, err
 		}
 		info := fileInfo(&st, label)
-		if !isType(&st, unix.S_IFLNK) {
+		if !sys.IsType(&st, unix.S_IFLNK) {
 			return info, nil
 		}
-		info.Target, err = readlink(dir, name)
+		info.Target, err = sys.Readlink(dir, name)
 		if err != unix.EINVAL {
 			return info, err
 		}
 		// It is no link any more: look again.
 	}
 	return files.Info{}, unix.EBUSY
-}
-
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n := 0
-	err := retry(func() (err error) {
-		n, err = unix.Readlinkat(dir, name, buf)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
 }
 
 func fileInfo(st *unix.Stat_t, name string) files.Info {
@@ -81,14 +78,14 @@ func fileInfo(st *unix.Stat_t, name string) files.Info {
 	}
 }
 
-// blocked makes ENOENT about an absolute path ENOTDIR where a dangling link
-// stands for one of its directories.
-func blocked(abs string, err error) error {
+// blocked makes ENOENT about s ENOTDIR where a dangling link stands for one of its
+// directories.
+func (s spot) blocked(err error) error {
 	if err != unix.ENOENT {
 		return err
 	}
-	dir, _, _ := split(abs)
-	fd, dirErr := openDir(dir, makeNothing)
+	dir, _, _ := s.parent()
+	fd, dirErr := dir.openDir(makeNothing)
 	if dirErr == nil {
 		unix.Close(fd)
 		return err
@@ -97,4 +94,36 @@ func blocked(abs string, err error) error {
 		return dirErr
 	}
 	return err
+}
+
+// Resolve implements files.Resolver.
+func (f *FS) Resolve(ctx context.Context, name string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s, err := f.locate(name)
+	if err != nil {
+		return "", err
+	}
+	fd, err := s.open(unix.O_PATH)
+	if err != nil {
+		return "", fail(name, reading, s.blocked(err))
+	}
+	defer unix.Close(fd)
+	where, err := sys.Readlink(unix.AT_FDCWD, sys.ProcPath(fd))
+	if err != nil {
+		return "", &spec.Error{Path: name, Code: spec.CodeUnsupported, Err: fmt.Errorf("no /proc: %w", err)}
+	}
+	here, err := sys.Lstat(fd, "")
+	if err == nil {
+		// What the kernel says of a file that was removed meanwhile is no name.
+		var there unix.Stat_t
+		if there, err = sys.Lstat(unix.AT_FDCWD, where); err == nil && !sys.SameFile(&here, &there) {
+			err = unix.ENOENT
+		}
+	}
+	if err != nil {
+		return "", fail(name, reading, err)
+	}
+	return where, nil
 }

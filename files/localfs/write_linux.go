@@ -3,14 +3,17 @@ package localfs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/internal/source"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -35,6 +38,9 @@ func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, 
 	case size < 0:
 		return refuse(name, spec.CodeInvalid, "a negative size")
 	}
+	if err := o.Validate(); err != nil {
+		return fail(name, changing, err)
+	}
 	t, err := f.resolve(name, changing, parents(o))
 	if err != nil {
 		return err
@@ -44,7 +50,11 @@ func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, 
 	if err != nil {
 		return fail(name, changing, err)
 	}
-	if err := t.replace(ctx, src, size, mode, o); err != nil {
+	err = t.replace(ctx, mode, o, func(out *os.File) error {
+		_, err := source.Copy(ctx, out, src, size)
+		return err
+	})
+	if err != nil {
 		return fail(name, changing, err)
 	}
 	return nil
@@ -70,7 +80,7 @@ func (t target) replaceable(o files.WriteOptions) (uint32, error) {
 	if t.base == "" {
 		return 0, unix.EISDIR
 	}
-	st, err := lstat(t.dir, t.base)
+	st, err := sys.Lstat(t.dir, t.base)
 	switch {
 	case err == unix.ENOENT && t.slash:
 		return 0, unix.EISDIR
@@ -85,11 +95,15 @@ func (t target) replaceable(o files.WriteOptions) (uint32, error) {
 	case unix.S_IFDIR:
 		return 0, unix.EISDIR
 	case unix.S_IFLNK:
-		if dest, err := stat(t.dir, t.base); err == nil && isType(&dest, unix.S_IFDIR) {
-			return 0, unix.EISDIR
+		isDir, err := t.leadsToDir()
+		if err == nil && isDir {
+			err = unix.EISDIR
+		}
+		if err != nil {
+			return 0, err
 		}
 	case unix.S_IFREG:
-		if isMountRoot(t.dir, t.base) {
+		if sys.IsMountRoot(t.dir, t.base) {
 			return 0, spec.New(spec.CodeNotReplaceable, "a mount point")
 		}
 		if !o.SetMode {
@@ -104,10 +118,10 @@ func (t target) replaceable(o files.WriteOptions) (uint32, error) {
 	return mode, nil
 }
 
-// replace writes a new file beside the target and gives it the target's name.
-func (t target) replace(ctx context.Context, src io.Reader, size int64, mode uint32, o files.WriteOptions) (err error) {
+// replace fills a new file beside the target and gives it the target's name.
+func (t target) replace(ctx context.Context, mode uint32, o files.WriteOptions, fill func(*os.File) error) (err error) {
 	temp := tempName()
-	fd, err := openat(t.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	fd, err := sys.Openat(t.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -115,15 +129,15 @@ func (t target) replace(ctx context.Context, src io.Reader, size int64, mode uin
 	defer out.Close()
 	defer func() {
 		if err != nil {
-			_ = retry(func() error { return unix.Unlinkat(t.dir, temp, 0) })
+			_ = sys.Retry(func() error { return unix.Unlinkat(t.dir, temp, 0) })
 		}
 	}()
-	if _, err := source.Copy(ctx, out, src, size); err != nil {
+	if err := fill(out); err != nil {
 		return err
 	}
 	// The mode is set here, before anybody can see the file under its name, so
 	// that neither the umask nor a default ACL decides.
-	if err := retry(func() error { return unix.Fchmod(fd, mode) }); err != nil {
+	if err := sys.Retry(func() error { return unix.Fchmod(fd, mode) }); err != nil {
 		return err
 	}
 	if o.Sync {
@@ -134,19 +148,49 @@ func (t target) replace(ctx context.Context, src io.Reader, size int64, mode uin
 	if err := out.Close(); err != nil { // some file systems report a full disk only here
 		return err
 	}
+	if o.IfSHA256 != "" {
+		if err := t.holds(ctx, o.IfSHA256); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if o.Exclusive {
 		err = renameNew(t.dir, temp, t.dir, t.base)
 	} else {
-		err = retry(func() error { return unix.Renameat(t.dir, temp, t.dir, t.base) })
+		err = sys.Retry(func() error { return unix.Renameat(t.dir, temp, t.dir, t.base) })
 	}
 	if err != nil {
 		return err
 	}
 	if o.Sync {
-		return syncDir(t.dir)
+		return sys.SyncDir(t.dir)
+	}
+	return nil
+}
+
+// holds reports, as an error, whether the target is a regular file whose bytes have
+// another hash than want.
+func (t target) holds(ctx context.Context, want string) error {
+	fd, st, err := openRegularAt(t.dir, t.base)
+	if spec.CodeOf(err) == spec.CodeNotRegular {
+		return spec.New(spec.CodeExists, "it is no regular file any more")
+	}
+	if err != nil {
+		return err
+	}
+	in, err := newFile(fd, &st, t.base, t.base)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	hash := sha256.New()
+	if err := copyBytes(ctx, hash, in); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); !strings.EqualFold(got, want) {
+		return spec.New(spec.CodeExists, "its content has another SHA-256: "+got)
 	}
 	return nil
 }

@@ -3,8 +3,11 @@ package memfs
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/files"
@@ -16,6 +19,9 @@ import (
 func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if err := o.Validate(); err != nil {
+		return fail(name, err)
 	}
 	switch {
 	case o.AnySize:
@@ -39,7 +45,26 @@ func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, 
 	if err != nil {
 		return fail(name, err)
 	}
+	if o.IfSHA256 != "" {
+		if err := p.node.holds(o.IfSHA256); err != nil {
+			return fail(name, err)
+		}
+	}
 	p.dir.set(p.base, &node{mode: mode, modTime: time.Now(), data: data.Bytes()})
+	return nil
+}
+
+// holds checks what a file must hold for a write to be made.
+func (n *node) holds(sha256Hex string) error {
+	switch {
+	case n == nil:
+		return errCode(spec.CodeFileNotFound)
+	case !n.mode.IsRegular():
+		return spec.New(spec.CodeExists, "it is no regular file")
+	}
+	if sum := sha256.Sum256(n.data); !strings.EqualFold(hex.EncodeToString(sum[:]), sha256Hex) {
+		return spec.New(spec.CodeExists, "the file does not hold what was expected")
+	}
 	return nil
 }
 

@@ -2,7 +2,8 @@
 // a few hundred lines what the contract means, and a stand-in for a place's files
 // in tests. It knows no owners and refuses nothing for lack of permission.
 //
-// Links and FIFOs, which the contract cannot make, are made by Symlink and Mkfifo.
+// Links, FIFOs and devices, which the contract cannot make, are made by Symlink,
+// Mkfifo and Mkdev; OpenFile changes a file in place, as programs do.
 package memfs
 
 import (
@@ -35,12 +36,13 @@ func New(workdir string) *FS {
 	return f
 }
 
-// node is one file. What a regular one holds never changes: a write makes another
-// node, so that whoever reads sees one or the other.
+// node is one file. A Write makes another node, so that whoever reads sees one or the
+// other; only a Handle changes what a node holds, and never bytes that a reader has.
 type node struct {
 	mode    fs.FileMode
 	modTime time.Time
 	data    []byte           // of a regular file
+	grower  *node            // the one node that may append to data without copying it
 	target  string           // of a link
 	entries map[string]*node // of a directory
 	parent  *node            // of a directory; the root is its own

@@ -78,7 +78,7 @@ func (f *FS) Stat(ctx context.Context, name string, o files.StatOptions) (files.
 // List implements files.FS. It yields the entries as they were when it began.
 func (f *FS) List(ctx context.Context, dir string) iter.Seq2[files.Info, error] {
 	return func(yield func(files.Info, error) bool) {
-		entries, err := f.entries(ctx, dir)
+		entries, err := f.entries(ctx, dir, true)
 		if err != nil {
 			yield(files.Info{}, err)
 			return
@@ -95,13 +95,13 @@ func (f *FS) List(ctx context.Context, dir string) iter.Seq2[files.Info, error] 
 	}
 }
 
-func (f *FS) entries(ctx context.Context, dir string) ([]files.Info, error) {
+func (f *FS) entries(ctx context.Context, dir string, follow bool) ([]files.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	n, err := f.existing(dir, true)
+	n, err := f.existing(dir, follow)
 	if err != nil {
 		return nil, fail(dir, err)
 	}

@@ -31,6 +31,8 @@ type Env struct {
 	// links and FIFOs. nil: there is none. An FS with the methods Symlink and
 	// Mkfifo needs none for these.
 	Shell func(ctx context.Context, script string) (string, error)
+	// Soak makes the cases longer that repeat or move a lot.
+	Soak bool
 }
 
 // Case is one promise and how it is tried.
@@ -60,7 +62,11 @@ type need func(ctx context.Context, e Env) string
 // Cases returns all cases.
 func Cases() []Case {
 	var all []Case
-	for _, topic := range [][]Case{readCases(), writeCases(), replaceCases(), specialCases(), linkCases(), nameCases(), entryCases(), renameCases()} {
+	for _, topic := range [][]Case{
+		readCases(), writeCases(), replaceCases(), specialCases(), linkCases(), nameCases(), entryCases(), renameCases(),
+		conditionCases(), batchCases(), modeCases(), copyCases(), globCases(), ignoreCases(), grepCases(), linesCases(),
+		editCases(), entriesCases(), viewCases(), ioCases(), hostileCases(),
+	} {
 		all = append(all, topic...)
 	}
 	for i, c := range all {

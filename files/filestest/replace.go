@@ -123,7 +123,7 @@ func writeExclusiveRace(ctx context.Context, t T, e Env) {
 func writeIsAtomic(ctx context.Context, t T, e Env) {
 	content := func(i int) string { return strings.Repeat(string(rune('a'+i)), 100_000+i*10_000) }
 	e.write(ctx, t, e.path("f"), content(0))
-	const replacements = 30
+	replacements := e.scaled(30, 1000)
 	done := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {

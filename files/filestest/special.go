@@ -15,6 +15,8 @@ func specialCases() []Case {
 		{Name: "ReadDevice", Rule: "CodeNotRegular (FIFO, device, socket; never opened, so never blocked on).", need: needDevice, Run: readDevice},
 		{Name: "WriteOntoDevice", Rule: "CodeNotReplaceable (mount point or device under Write).", need: needDevice, Run: writeOntoDevice},
 		{Name: "WriteOntoMountPoint", Rule: "CodeNotReplaceable (mount point or device under Write).", need: needMount, Run: writeOntoMountPoint},
+		{Name: "MountPointStays", Rule: "CodeNotReplaceable, CodeNotWritable say what they say: a mount point is neither replaced nor moved nor removed.", need: needMount, Run: mountPointStays},
+		{Name: "SearchDevices", Rule: "CodeNotRegular (FIFO, device, socket; never opened, so never blocked on).", need: needDevice, Run: searchDevices},
 	}
 }
 
@@ -84,4 +86,50 @@ func writeOntoMountPoint(ctx context.Context, t T, e Env) {
 	}
 	e.holds(ctx, t, mountPoint, string(before))
 	e.noResidue(ctx, t, "/etc")
+}
+
+func mountPointStays(ctx context.Context, t T, e Env) {
+	before, err := files.ReadFile(ctx, e.FS, mountPoint, 0)
+	if err != nil {
+		t.Fatalf("read %s: %v", mountPoint, err)
+	}
+	e.write(ctx, t, e.path("f"), "new")
+	wantCode(t, "copy onto "+mountPoint, files.Copy(ctx, e.FS, e.path("f"), mountPoint, files.CopyOptions{Overwrite: true}), spec.CodeNotReplaceable)
+	for what, err := range map[string]error{
+		"a batch onto":  e.batch(ctx, t, 0, batchFile(mountPoint, "new")),
+		"a rename onto": e.FS.Rename(ctx, e.path("f"), mountPoint, files.RenameOptions{Overwrite: true}),
+		"a rename of":   e.FS.Rename(ctx, mountPoint, e.path("hosts"), files.RenameOptions{}),
+		"a removal of":  e.FS.Remove(ctx, mountPoint, files.RemoveOptions{Recursive: true}),
+	} {
+		switch spec.CodeOf(err) {
+		case spec.CodeNotWritable, spec.CodeUnsupported: // which may be found first: a read-only root, another file system
+		default:
+			wantCode(t, what+" "+mountPoint, err, spec.CodeNotReplaceable)
+		}
+	}
+	e.holds(ctx, t, mountPoint, string(before))
+	e.noResidue(ctx, t, "/etc")
+	e.contains(ctx, t, e.Dir, "f")
+}
+
+func searchDevices(ctx context.Context, t T, e Env) {
+	_ = promptly(t, "searching devices", func() error {
+		found := false
+		for m, err := range files.Glob(ctx, e.FS, files.GlobOptions{Dir: "/dev", Pattern: "*", Types: files.GlobOther}) {
+			if err != nil {
+				t.Errorf("glob: %v", err)
+				break
+			}
+			found = found || m.Path == "null"
+		}
+		if !found {
+			t.Errorf("glob does not find /dev/null")
+		}
+		for line, err := range files.Grep(ctx, e.FS, files.GrepOptions{Pattern: "x", Files: files.GlobOptions{Dir: "/dev", Pattern: "{null,zero,full,random,tty}"}}) {
+			t.Errorf("grep of devices yields %+v, %v", line, err)
+		}
+		wantCode(t, "copy a device", files.Copy(ctx, e.FS, "/dev/null", e.path("null"), files.CopyOptions{}), spec.CodeNotRegular)
+		return nil
+	})
+	e.contains(ctx, t, e.Dir)
 }

@@ -30,6 +30,9 @@
 // complete). Bulk data and the control of a command never share a stream. A
 // receiver states the largest payload that it takes of each kind and refuses more.
 //
+// What is small and many - the matches and lines of a search, the files of a batch -
+// is a stream of records in data frames, which says nothing about where frames end.
+//
 // The side that opened a stream closes it first; the guest reads to the end before
 // it closes. A stream that ends without FrameEnd or a final reply was cut: nothing
 // is ever inferred from silence.

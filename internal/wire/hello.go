@@ -18,9 +18,10 @@ import (
 // what an older peer can ignore.
 //
 //	1.0  exec, data, resume, files, status, shutdown
+//	1.1  jobs; chmod, copy, glob, grep and batches of files
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 const (
@@ -59,6 +60,10 @@ type GuestHello struct {
 	Shell     bool   `json:"shell"`
 	Coreutils bool   `json:"coreutils"`
 	KillTree  string `json:"kill_tree"`
+	// CommandUser: a command may run as another user. Since 1.1.
+	CommandUser bool `json:"command_user,omitempty"`
+	// Jobs: the guest has a directory for its state, and runs jobs. Since 1.1.
+	Jobs bool `json:"jobs,omitempty"`
 	// ResumeMS is how long a command without a key outlives its connection.
 	ResumeMS int64 `json:"resume_ms"`
 }

@@ -3,11 +3,9 @@ package wire
 import (
 	"errors"
 	"io/fs"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -17,8 +15,9 @@ type Bytes = []byte
 // Op names what a request asks for.
 type Op string
 
-// The operations. OpExec, OpAttach and OpData belong to commands; each of the
-// others is one request and one reply, with data frames where stated.
+// The operations on a place and its commands; those on files are in files.go.
+// OpExec, OpAttach and OpData belong to commands; each of the others is one request
+// and one reply, with data frames where stated.
 const (
 	OpPing     Op = "ping"
 	OpStatus   Op = "status"
@@ -28,14 +27,6 @@ const (
 	OpExec   Op = "exec"   // control stream of a new command (or of a known key)
 	OpAttach Op = "attach" // control stream of a command that is known
 	OpData   Op = "data"   // one standard stream of a command
-
-	OpOpen   Op = "open"   // reply{info}, then data frames and an end
-	OpWrite  Op = "write"  // after the request: data frames and an end; then reply
-	OpStat   Op = "stat"   // reply{info}
-	OpList   Op = "list"   // replies with entries, the last one has Done
-	OpMkdir  Op = "mkdir"  // reply
-	OpRemove Op = "remove" // reply
-	OpRename Op = "rename" // reply
 )
 
 // Request is the first frame of every stream. Exactly the part that belongs to
@@ -46,6 +37,10 @@ type Request struct {
 	Attach   *AttachRequest   `json:"attach,omitempty"`
 	Data     *DataRequest     `json:"data,omitempty"`
 	File     *FileRequest     `json:"file,omitempty"`
+	Glob     *GlobRequest     `json:"glob,omitempty"`
+	Grep     *GrepRequest     `json:"grep,omitempty"`
+	Batch    *BatchRequest    `json:"batch,omitempty"`
+	Job      *JobRequest      `json:"job,omitempty"`
 	Shutdown *ShutdownRequest `json:"shutdown,omitempty"`
 }
 
@@ -66,6 +61,13 @@ type ExecRequest struct {
 	Stdin     bool             `json:"stdin,omitempty"`
 	Stdout    bool             `json:"stdout,omitempty"`
 	Stderr    bool             `json:"stderr,omitempty"`
+
+	// Since 1.1; an older guest ignores them, so they are not sent to one.
+	NoOutputMS int64             `json:"no_output_ms,omitempty"`
+	User       string            `json:"user,omitempty"`
+	Umask      *uint32           `json:"umask,omitempty"`
+	Rlimits    map[string]uint64 `json:"rlimits,omitempty"`
+	Keep       bool              `json:"keep,omitempty"`
 }
 
 // AttachRequest takes a known command up again on a new connection. The answer
@@ -118,6 +120,7 @@ type Exit struct {
 	Code        int             `json:"code"`
 	Signal      int             `json:"signal,omitempty"`
 	TimedOut    bool            `json:"timed_out,omitempty"`
+	NoOutput    bool            `json:"no_output,omitempty"`
 	OOM         bool            `json:"oom,omitempty"`
 	Kill        string          `json:"kill,omitempty"`
 	Survivors   []spec.Survivor `json:"survivors,omitempty"`
@@ -127,6 +130,7 @@ type Exit struct {
 	UserNS      int64           `json:"user_ns"`
 	SystemNS    int64           `json:"system_ns"`
 	MaxRSSBytes int64           `json:"max_rss_bytes"`
+	LogID       string          `json:"log_id,omitempty"`
 }
 
 const maxSurvivors = 64
@@ -134,7 +138,8 @@ const maxSurvivors = 64
 // Spec checks and converts what a guest said; it refuses what no kernel says.
 func (e *Exit) Spec() (spec.Exit, error) {
 	if e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 ||
-		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors {
+		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors ||
+		min(e.DurationNS, e.UserNS, e.SystemNS, e.MaxRSSBytes) < 0 || e.NoOutput && !e.TimedOut || !jobIDOrNone(e.LogID) {
 		return spec.Exit{}, violation("exit record out of range")
 	}
 	kill := spec.KillOutcome(e.Kill)
@@ -144,32 +149,11 @@ func (e *Exit) Spec() (spec.Exit, error) {
 		kill = spec.KillUnknown
 	}
 	return spec.Exit{
-		Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, OOM: e.OOM, Kill: kill, Survivors: e.Survivors,
+		Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, NoOutput: e.NoOutput, OOM: e.OOM, Kill: kill, Survivors: e.Survivors,
 		StdoutBytes: e.StdoutBytes, StderrBytes: e.StderrBytes,
 		Duration: time.Duration(e.DurationNS), UserTime: time.Duration(e.UserNS), SystemTime: time.Duration(e.SystemNS),
-		MaxRSSBytes: e.MaxRSSBytes,
+		MaxRSSBytes: e.MaxRSSBytes, LogID: e.LogID,
 	}, nil
-}
-
-// FileRequest is the one request of all file operations.
-type FileRequest struct {
-	Name      Bytes `json:"name"`
-	NewName   Bytes `json:"new_name,omitempty"`
-	Offset    int64 `json:"offset,omitempty"`
-	Length    int64 `json:"length,omitempty"`
-	MaxBytes  int64 `json:"max_bytes,omitempty"`
-	Size      int64 `json:"size,omitempty"`
-	Mode      int64 `json:"mode,omitempty"`
-	SetMode   bool  `json:"set_mode,omitempty"`
-	NoFollow  bool  `json:"no_follow,omitempty"`
-	Follow    bool  `json:"follow,omitempty"`
-	NoParents bool  `json:"no_parents,omitempty"`
-	Parents   bool  `json:"parents,omitempty"`
-	Exclusive bool  `json:"exclusive,omitempty"`
-	Sync      bool  `json:"sync,omitempty"`
-	AnySize   bool  `json:"any_size,omitempty"`
-	Recursive bool  `json:"recursive,omitempty"`
-	Overwrite bool  `json:"overwrite,omitempty"`
 }
 
 // ShutdownRequest ends the place.
@@ -185,13 +169,15 @@ type Reply struct {
 	Done    bool       `json:"done,omitempty"`
 	Offset  int64      `json:"offset,omitempty"`
 	Status  *Status    `json:"status,omitempty"`
+	Landed  int        `json:"landed,omitempty"` // of a batch, beside Err too
+	Name    Bytes      `json:"name,omitempty"`
+	Job     *Job       `json:"job,omitempty"`
+	Jobs    []Job      `json:"jobs,omitempty"`
+	Log     *LogInfo   `json:"log,omitempty"`
 }
 
 // maxReplyBytes bounds a reply; ListBatch entries of 255-byte names fit.
 const maxReplyBytes = 512 << 10
-
-// ListBatch is the most entries of one list reply.
-const ListBatch = 256
 
 // ReadReply reads one reply and returns its error as a *spec.Error.
 func ReadReply(r interface{ Read([]byte) (int, error) }) (*Reply, error) {
@@ -202,8 +188,8 @@ func ReadReply(r interface{ Read([]byte) (int, error) }) (*Reply, error) {
 	if reply.Err != nil {
 		return nil, reply.Err.Spec()
 	}
-	if len(reply.Entries) > ListBatch {
-		return nil, violation("%d entries in one reply", len(reply.Entries))
+	if len(reply.Entries) > ListBatch || len(reply.Jobs) > JobBatch {
+		return nil, violation("%d entries and %d jobs in one reply", len(reply.Entries), len(reply.Jobs))
 	}
 	return &reply, nil
 }
@@ -218,36 +204,6 @@ type Status struct {
 	ExpiresInNS   int64  `json:"expires_in_ns"`
 	Version       string `json:"version"`
 	Notice        string `json:"notice,omitempty"`
-}
-
-// FileInfo is files.Info on the wire.
-type FileInfo struct {
-	Name      Bytes  `json:"name"`
-	Size      int64  `json:"size,omitempty"`
-	Mode      uint32 `json:"mode"` // an fs.FileMode
-	ModTimeNS int64  `json:"mtime_ns"`
-	UID       int    `json:"uid"`
-	GID       int    `json:"gid"`
-	Links     uint64 `json:"links,omitempty"`
-	Target    Bytes  `json:"target,omitempty"`
-}
-
-// FromInfo converts for sending.
-func FromInfo(i files.Info) FileInfo {
-	return FileInfo{Name: Bytes(i.Name), Size: i.Size, Mode: uint32(i.Mode), ModTimeNS: i.ModTime.UnixNano(), UID: i.UID, GID: i.GID, Links: i.Links, Target: Bytes(i.Target)}
-}
-
-// Files checks and converts what a guest said. A name with a slash or a NUL, an
-// empty one, "." and ".." are refused: no listing may choose a host path.
-func (f *FileInfo) Files() (files.Info, error) {
-	name := string(f.Name)
-	if name == "" || name == "." || name == ".." || len(name) > spec.MaxPathBytes || (name != "/" && strings.ContainsAny(name, "/\x00")) {
-		return files.Info{}, violation("file name %.64q", name)
-	}
-	if f.Size < 0 || len(f.Target) > spec.MaxPathBytes {
-		return files.Info{}, violation("file record out of range")
-	}
-	return files.Info{Name: name, Size: f.Size, Mode: fs.FileMode(f.Mode), ModTime: time.Unix(0, f.ModTimeNS), UID: f.UID, GID: f.GID, Links: f.Links, Target: string(f.Target)}, nil
 }
 
 // Error is a *spec.Error on the wire.

@@ -172,3 +172,30 @@ func TestReadReply(t *testing.T) {
 		t.Errorf("an error: %v", err)
 	}
 }
+
+// What became of a command arrives whole, and what no kernel says is refused.
+func TestExitBounds(t *testing.T) {
+	want := spec.Exit{Code: 143, Signal: 15, TimedOut: true, NoOutput: true, StdoutBytes: 3, Duration: 4, UserTime: 5, SystemTime: 6, MaxRSSBytes: 7}
+	in := wire.Exit{Code: 143, Signal: 15, TimedOut: true, NoOutput: true, StdoutBytes: 3, DurationNS: 4, UserNS: 5, SystemNS: 6, MaxRSSBytes: 7}
+	out := throughJSON(t, in)
+	if got, err := out.Spec(); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%v, -want +got:\n%s", err, cmp.Diff(want, got))
+	}
+	for name, bad := range map[string]wire.Exit{
+		"a code": {Code: 256}, "a signal": {Signal: 65}, "silence without a timeout": {NoOutput: true},
+		"a duration": {DurationNS: -1}, "user time": {UserNS: -1}, "system time": {SystemNS: -1}, "memory": {MaxRSSBytes: -1}, "bytes": {StdoutBytes: -1},
+	} {
+		if got, err := bad.Spec(); err == nil {
+			t.Errorf("%s: %+v is taken", name, got)
+		}
+	}
+}
+
+// Every limit crosses the wire to the last bit, and a umask of nothing is not no umask.
+func TestExecRequestSetup(t *testing.T) {
+	none := uint32(0)
+	in := wire.ExecRequest{ID: "i", User: "a:b", Umask: &none, Rlimits: map[string]uint64{"as": spec.RlimitInfinity, "cpu": spec.RlimitInfinity - 1}, NoOutputMS: 9}
+	if got := throughJSON(t, in); !cmp.Equal(got, in) {
+		t.Errorf("-want +got:\n%s", cmp.Diff(in, got))
+	}
+}

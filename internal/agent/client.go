@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -129,7 +130,7 @@ func (a *agent) greet(cl *client, h *wire.HostHello) (*wire.GuestHello, error) {
 		Version: Version(), ID: a.cfg.id, Epoch: highest,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), UID: os.Getuid(),
 		Workdir: wire.Bytes(a.cfg.workdir), Shell: executable("/bin/sh"), Coreutils: a.hasCoreutils(),
-		KillTree: string(tree), ResumeMS: a.cfg.resume.Milliseconds(),
+		KillTree: string(tree), CommandUser: a.changesUser, Jobs: a.jobs != nil, ResumeMS: a.cfg.resume.Milliseconds(),
 	}, nil
 }
 
@@ -212,9 +213,11 @@ func (cl *client) dispatch(s *wire.Stream, req *wire.Request) error {
 			return errIncomplete
 		}
 		return cl.data(s, req.Data)
-	default:
-		return cl.file(s, req)
 	}
+	if job.Serves(req.Op) {
+		return cl.job(s, req)
+	}
+	return cl.file(s, req)
 }
 
 var errIncomplete = spec.New(spec.CodeInvalid, "the request is incomplete")

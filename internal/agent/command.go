@@ -3,12 +3,15 @@
 package agent
 
 import (
+	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -29,6 +32,8 @@ type command struct {
 	tree     *proc.Tree
 	out      [2]*stream.Outlet // stdout and stderr; nil where nobody asked
 	in       *stream.Inlet     // nil where nobody asked
+	drains   [2]*stream.Outlet // of what nobody asked for, where it is kept or silence is to be seen
+	keeper   *job.Job          // takes all output; nil where it is not kept
 
 	// finished is closed when exit is known and all output has been read.
 	finished chan struct{}
@@ -43,6 +48,14 @@ type command struct {
 	lapse    *time.Timer // runs out when nobody has taken it up again
 	killer   *killer
 	timedOut bool
+	noOutput bool // it timed out for its silence
+}
+
+func newCommand(req *wire.ExecRequest) *command {
+	return &command{
+		id: req.ID, key: req.Key, grace: time.Duration(req.GraceMS) * time.Millisecond,
+		ready: make(chan struct{}), finished: make(chan struct{}),
+	}
 }
 
 // killer is one ending of a command's tree.
@@ -124,15 +137,16 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 		return err
 	}
 	c.tree = proc.NewTree(a.reaper, c.process, tag, group)
-	for _, o := range c.out {
-		if o != nil {
-			go o.Pump()
-		}
+	if c.keeper != nil {
+		c.keeper.Started(c.process.PID, func(grace time.Duration) { c.end(grace) })
+	}
+	for _, o := range c.outlets() {
+		go o.Pump()
 	}
 	if c.in != nil {
 		go c.in.Watch()
 	}
-	go a.attend(c, group, cmd.Timeout)
+	go a.attend(c, group, cmd.Timeout, cmd.NoOutputTimeout)
 	return nil
 }
 
@@ -193,15 +207,25 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 		}
 	}
 	for i, asked := range []bool{req.Stdout, req.Stderr && !req.Merge} {
-		if !asked {
+		if !asked && (req.NoOutputMS == 0 && c.keeper == nil || i == 1 && req.Merge) {
 			continue
 		}
 		f, err := p.open(1 + i)
 		if err != nil {
 			return err
 		}
-		if c.out[i], err = stream.NewOutlet(f, window, c.key != "", &a.buffers); err != nil {
+		o, err := stream.NewOutlet(f, window, asked && c.key != "", &a.buffers)
+		if err != nil {
 			return err
+		}
+		if asked {
+			c.out[i] = o
+		} else {
+			o.Abandon()
+			c.drains[i] = o
+		}
+		if c.keeper != nil {
+			o.Tee(c.keeper)
 		}
 	}
 	if req.Merge {
@@ -213,7 +237,10 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 // specCommand converts and checks what a host asked for: the guest trusts no limit
 // that it has not applied itself.
 func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
-	c := &spec.Command{Key: req.Key, Dir: string(req.Dir), CleanEnv: req.CleanEnv, MergeOutput: req.Merge, Env: make(map[string]string, len(req.Env))}
+	c := &spec.Command{
+		Key: req.Key, Dir: string(req.Dir), CleanEnv: req.CleanEnv, MergeOutput: req.Merge, Env: make(map[string]string, len(req.Env)),
+		User: req.User, Rlimits: req.Rlimits,
+	}
 	for _, arg := range req.Args {
 		c.Args = append(c.Args, string(arg))
 	}
@@ -221,52 +248,86 @@ func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
 		c.Env[name] = string(value)
 	}
 	most := spec.MaxTimeout.Milliseconds()
-	if req.ID == "" || len(req.ID) > maxIDBytes || req.TimeoutMS < 0 || req.TimeoutMS > most || req.GraceMS < 0 || req.GraceMS > most {
+	if req.ID == "" || len(req.ID) > maxIDBytes || min(req.TimeoutMS, req.GraceMS, req.NoOutputMS) < 0 || max(req.TimeoutMS, req.GraceMS, req.NoOutputMS) > most {
 		return nil, spec.New(spec.CodeInvalid, "the request is out of range")
 	}
 	c.Timeout = time.Duration(req.TimeoutMS) * time.Millisecond
+	c.NoOutputTimeout = time.Duration(req.NoOutputMS) * time.Millisecond
+	if req.Umask != nil {
+		mask := fs.FileMode(*req.Umask)
+		c.Umask = &mask
+	}
 	return c, c.Validate()
 }
 
-// attend sees a started command through to its end. The clock is the monotonic one
-// of the place.
-func (a *agent) attend(c *command, group *proc.Group, timeout time.Duration) {
-	var deadline <-chan time.Time
-	if timeout > 0 {
-		t := time.NewTimer(timeout - time.Since(c.process.Begun))
-		defer t.Stop()
-		deadline = t.C
+// attend sees a started command through to its end.
+func (a *agent) attend(c *command, group *proc.Group, timeout, silence time.Duration) {
+	// The leader may have ended in time and not have been noticed yet.
+	if late, silent := c.overrun(timeout, silence); late && a.reaper.Running(c.process) {
+		c.mu.Lock()
+		c.timedOut, c.noOutput = true, silent
+		c.mu.Unlock()
+		c.end(c.grace)
 	}
-	select {
-	case <-c.process.Done:
-	case <-deadline:
-		// The leader may have ended in time and not have been noticed yet.
-		if a.reaper.Running(c.process) {
-			c.mu.Lock()
-			c.timedOut = true
-			c.mu.Unlock()
-			c.end(c.grace)
-		}
-		<-c.process.Done
-	}
+	<-c.process.Done
 	if c.in != nil {
 		c.in.Close()
 	}
-	for _, o := range c.out {
-		if o != nil {
-			o.LeaderEnded()
-		}
+	for _, o := range c.outlets() {
+		o.LeaderEnded()
 	}
-	for _, o := range c.out {
-		if o != nil {
-			<-o.Done()
-		}
+	for _, o := range c.outlets() {
+		<-o.Done()
 	}
 	c.conclude()
 	a.groups.Release(group)
+	c.keptExit()
 	close(c.finished)
 	a.table.finish(c)
 	a.life.commandEnded()
+}
+
+// overrun waits until the command has ended or has to be, by the monotonic clock of the
+// place: because timeout is over, or silence has passed without output. 0: never.
+func (c *command) overrun(timeout, silence time.Duration) (late, silent bool) {
+	deadline, stop := alarm(c.process.Begun, timeout)
+	defer stop()
+	heard := c.process.Begun
+	for {
+		quiet, stop := alarm(heard, silence)
+		select {
+		case <-c.process.Done:
+			stop()
+			return false, false
+		case <-deadline:
+			stop()
+			return true, false
+		case <-quiet:
+		}
+		if heard = c.lastOutput(); time.Since(heard) >= silence {
+			return true, true
+		}
+	}
+}
+
+// lastOutput is when the command last wrote to either stream, or else began.
+func (c *command) lastOutput() time.Time {
+	last := c.process.Begun
+	for _, o := range c.outlets() {
+		if t := o.LastOutput(); t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// alarm rings when after has passed since begun; never, if it is 0.
+func alarm(begun time.Time, after time.Duration) (rings <-chan time.Time, stop func()) {
+	if after == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(after - time.Since(begun))
+	return t.C, func() { t.Stop() }
 }
 
 // conclude waits for an ending that is under way and writes the exit down. From then
@@ -281,22 +342,30 @@ func (c *command) conclude() {
 		c.exit.Kill, c.exit.Survivors = string(k.outcome), k.survivors
 	}
 	c.killer = nil // a later one finds what the command has left behind
+	user, system := c.tree.CPUTime()
 	c.tree.LeaveGroup()
 	p := c.process
-	c.exit.TimedOut = c.timedOut
+	c.exit.TimedOut, c.exit.NoOutput = c.timedOut, c.noOutput
 	c.exit.Code = p.Status.ExitStatus()
 	if p.Status.Signaled() {
 		c.exit.Signal = int(p.Status.Signal())
 		c.exit.Code = 128 + c.exit.Signal
 	}
 	c.exit.DurationNS = p.Ended.Sub(p.Begun).Nanoseconds()
-	c.exit.UserNS, c.exit.SystemNS = p.Usage.Utime.Nano(), p.Usage.Stime.Nano()
+	c.exit.UserNS, c.exit.SystemNS = user.Nanoseconds(), system.Nanoseconds()
 	c.exit.MaxRSSBytes = p.Usage.Maxrss * 1024
 	for i, total := range []*int64{&c.exit.StdoutBytes, &c.exit.StderrBytes} {
 		if o := c.out[i]; o != nil {
 			*total = o.Bytes()
+		} else if o := c.drains[i]; o != nil && c.keeper != nil {
+			*total = o.Bytes()
 		}
 	}
+}
+
+// outlets are those of all output that is read.
+func (c *command) outlets() []*stream.Outlet {
+	return slices.DeleteFunc(slices.Concat(c.out[:], c.drains[:]), func(o *stream.Outlet) bool { return o == nil })
 }
 
 // over reports whether the command has finished.

@@ -20,20 +20,41 @@ const tagName = "BERTH_COMMAND"
 // closes the launch's Dir. tag is the entry that marks the command's processes, ""
 // under a clean environment.
 func (a *agent) prepare(c *spec.Command) (l *proc.Launch, tag string, err error) {
-	dir, err := proc.OpenDir(a.cfg.workdir, c.Dir)
-	if err != nil {
+	l = &proc.Launch{Args: c.Args, Setup: proc.Setup{Rlimits: c.Rlimits}, Self: append(slices.Clip(a.cfg.self), "launch")}
+	if c.Umask != nil {
+		mask := uint32(*c.Umask)
+		l.Setup.Umask = &mask
+	}
+	if err := l.Setup.Check(); err != nil {
 		return nil, "", err
 	}
 	if !c.CleanEnv {
 		tag = tagName + "=" + randomWord()
 	}
-	l = &proc.Launch{Args: c.Args, Dir: dir, Env: commandEnv(a.env, c, dir.Real, tag)}
-	l.Path, err = proc.LookProgram(c.Args[0], proc.SearchPath(l.Env, a.env), dir.FD)
-	if err != nil {
-		dir.Close()
-		return nil, "", err
+	locate := func() (err error) {
+		if l.Dir, err = proc.OpenDir(a.cfg.workdir, c.Dir); err != nil {
+			return err
+		}
+		l.Env = commandEnv(a.env, c, l.Dir.Real, tag)
+		l.Path, err = proc.LookProgram(c.Args[0], proc.SearchPath(l.Env, a.env), l.Dir.FD)
+		if err != nil {
+			l.Dir.Close()
+		}
+		return err
 	}
-	return l, tag, nil
+	switch {
+	case c.User == "":
+		err = locate()
+	case !a.changesUser:
+		err = spec.New(spec.CodeUnsupported, "this place runs every command as its own user")
+	default:
+		// What the command's user cannot reach is said here: an exec that fails
+		// does not tell the directory from the program.
+		if l.User, err = proc.LookupUser(c.User); err == nil {
+			err = l.User.As(locate)
+		}
+	}
+	return l, tag, err
 }
 
 // placeEnv is the environment of the place: the last of equal names, without

@@ -19,7 +19,10 @@ import (
 // maxControlBytes bounds what a host says about a command in one message.
 const maxControlBytes = 4 << 10
 
-var errNoCommand = spec.New(spec.CodeNotFound, "no such command")
+var (
+	errNoCommand = spec.New(spec.CodeNotFound, "no such command")
+	errLapsed    = spec.New(spec.CodeUnknownOutcome, "the request has been served, and what became of it is no longer kept")
+)
 
 // exec serves the control stream of a new command, or of the one that runs or ran
 // under the same key or id.
@@ -29,13 +32,11 @@ func (cl *client) exec(s *wire.Stream, req *wire.ExecRequest) error {
 		return errIncomplete
 	}
 	c, fresh := a.table.claim(req, cl.name)
+	if c == nil {
+		return errLapsed
+	}
 	if fresh {
-		if c.startErr = a.life.commandBegan(); c.startErr == nil {
-			if c.startErr = a.begin(c, req, cl.profile.WindowBytes); c.startErr != nil {
-				a.life.commandEnded()
-			}
-		}
-		if c.startErr != nil {
+		if c.startErr = a.start(c, req, nil, cl.profile.WindowBytes); c.startErr != nil {
 			a.table.unkey(c)
 		}
 		close(c.ready)

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,102 +18,155 @@ import (
 // file serves one operation on files. What it returns is sent to the host; what
 // the host is still sending is read by the caller, after that.
 func (cl *client) file(s *wire.Stream, req *wire.Request) error {
-	serve := cl.fileOp(req.Op)
+	serve := cl.fileOp(req)
 	if serve == nil {
 		return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("this guest does not know the operation")}
 	}
-	if req.File == nil {
-		return errIncomplete
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if req.Op != wire.OpWrite { // whose own reading notices a host that leaves
+	if req.Op != wire.OpWrite && req.Op != wire.OpBatch { // whose own reading notices a host that leaves
 		go func() {
 			stream.Discard(s)
 			cancel()
 			stream.Abort(s)
 		}()
 	}
-	return serve(ctx, s, req.File)
+	return serve(ctx, s)
 }
 
-type fileOp func(context.Context, *wire.Stream, *wire.FileRequest) error
+// fileOp serves one request, on its stream.
+type fileOp func(context.Context, *wire.Stream) error
 
-func (cl *client) fileOp(op wire.Op) fileOp {
-	fsys := cl.agent.files
-	simple := func(do func(context.Context, *wire.FileRequest) error) fileOp {
-		return func(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-			if err := do(ctx, r); err != nil {
-				return err
-			}
-			return reply(s, &wire.Reply{})
+// incomplete serves a request without the part that belongs to its operation.
+func incomplete(context.Context, *wire.Stream) error { return errIncomplete }
+
+// fileOp returns what serves req; nil: nothing does.
+func (cl *client) fileOp(req *wire.Request) fileOp {
+	switch req.Op {
+	case wire.OpGlob:
+		if req.Glob == nil {
+			return incomplete
 		}
+		return func(ctx context.Context, s *wire.Stream) error { return cl.glob(ctx, s, req.Glob) }
+	case wire.OpGrep:
+		if req.Grep == nil {
+			return incomplete
+		}
+		return func(ctx context.Context, s *wire.Stream) error { return cl.grep(ctx, s, req.Grep) }
+	case wire.OpBatch:
+		if req.Batch == nil {
+			return incomplete
+		}
+		return func(ctx context.Context, s *wire.Stream) error { return cl.writeBatch(ctx, s, req.Batch) }
 	}
+	serve := cl.namedOp(req.Op)
+	if serve != nil && req.File == nil {
+		return incomplete
+	}
+	if serve == nil {
+		return nil
+	}
+	return func(ctx context.Context, s *wire.Stream) error { return serve(ctx, s, req.File) }
+}
+
+// namedOp returns what serves an operation on a named file.
+func (cl *client) namedOp(op wire.Op) func(context.Context, *wire.Stream, *wire.FileRequest) error {
 	switch op {
 	case wire.OpOpen:
 		return cl.openFile
 	case wire.OpList:
 		return cl.listFiles
 	case wire.OpStat:
+		return cl.statFile
+	case wire.OpResolve:
+		return cl.resolveName
+	case wire.OpWrite, wire.OpMkdir, wire.OpRemove, wire.OpRename, wire.OpCopy, wire.OpChmod:
 		return func(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-			info, err := fsys.Stat(ctx, string(r.Name), files.StatOptions{Follow: r.Follow})
-			if err != nil {
-				return err
-			}
-			sent := wire.FromInfo(info)
-			return reply(s, &wire.Reply{Info: &sent})
-		}
-	case wire.OpWrite:
-		return func(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-			err := fsys.Write(ctx, string(r.Name), wire.NewDataReader(s), r.Size, files.WriteOptions{
-				Mode: fs.FileMode(r.Mode) & fs.ModePerm, SetMode: r.SetMode, NoParents: r.NoParents,
-				Exclusive: r.Exclusive, Sync: r.Sync, AnySize: r.AnySize,
-			})
-			if err != nil {
+			if err := cl.change(ctx, s, op, r); err != nil {
 				return err
 			}
 			return reply(s, &wire.Reply{})
 		}
-	case wire.OpMkdir:
-		return simple(func(ctx context.Context, r *wire.FileRequest) error {
-			return fsys.Mkdir(ctx, string(r.Name), files.MkdirOptions{Parents: r.Parents})
-		})
-	case wire.OpRemove:
-		return simple(func(ctx context.Context, r *wire.FileRequest) error {
-			return fsys.Remove(ctx, string(r.Name), files.RemoveOptions{Recursive: r.Recursive})
-		})
-	case wire.OpRename:
-		return simple(func(ctx context.Context, r *wire.FileRequest) error {
-			return fsys.Rename(ctx, string(r.Name), string(r.NewName), files.RenameOptions{Overwrite: r.Overwrite})
-		})
 	}
 	return nil
 }
 
-// openFile sends what the file is, its bytes and their end. An error among the
-// bytes takes the place of the end.
+// change makes the one change to the files that op names.
+func (cl *client) change(ctx context.Context, s *wire.Stream, op wire.Op, r *wire.FileRequest) error {
+	fsys, name := cl.agent.files, string(r.Name)
+	switch op {
+	case wire.OpWrite:
+		return fsys.Write(ctx, name, wire.NewDataReader(s), r.Size, files.WriteOptions{
+			Mode: fs.FileMode(r.Mode) & fs.ModePerm, SetMode: r.SetMode, NoParents: r.NoParents,
+			Exclusive: r.Exclusive, Sync: r.Sync, AnySize: r.AnySize, IfSHA256: r.IfSHA256,
+		})
+	case wire.OpMkdir:
+		return fsys.Mkdir(ctx, name, files.MkdirOptions{Parents: r.Parents})
+	case wire.OpRemove:
+		return fsys.Remove(ctx, name, files.RemoveOptions{Recursive: r.Recursive})
+	case wire.OpRename:
+		return fsys.Rename(ctx, name, string(r.NewName), files.RenameOptions{Overwrite: r.Overwrite})
+	case wire.OpCopy:
+		return files.Copy(ctx, fsys, name, string(r.NewName), files.CopyOptions{Overwrite: r.Overwrite, Recursive: r.Recursive})
+	default:
+		return files.Chmod(ctx, fsys, name, fs.FileMode(r.Mode))
+	}
+}
+
+func (cl *client) statFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+	info, err := cl.agent.files.Stat(ctx, string(r.Name), files.StatOptions{Follow: r.Follow})
+	if err != nil {
+		return err
+	}
+	sent := wire.FromInfo(info)
+	return reply(s, &wire.Reply{Info: &sent})
+}
+
+func (cl *client) resolveName(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+	name, err := files.Resolve(ctx, cl.agent.files, string(r.Name))
+	if err != nil {
+		return err
+	}
+	return reply(s, &wire.Reply{Name: wire.Bytes(name)})
+}
+
+// writeBatch serves a batch. How many files have landed is said with an error too.
+func (cl *client) writeBatch(ctx context.Context, s *wire.Stream, r *wire.BatchRequest) error {
+	landed, err := files.WriteBatch(ctx, cl.agent.files, wire.BatchFiles(wire.NewDataReader(s)), files.BatchOptions{Sync: r.Sync})
+	return reply(s, &wire.Reply{Err: wire.FromError(err), Landed: landed})
+}
+
+// openFile sends what the file is, its bytes and their end: for a small file all at
+// once. An error among the bytes takes the place of the end.
 func (cl *client) openFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
 	f, err := cl.agent.files.Open(ctx, string(r.Name), files.OpenOptions{Offset: r.Offset, Length: r.Length, MaxBytes: r.MaxBytes, NoFollow: r.NoFollow})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info := wire.FromInfo(f.Info())
-	if err := reply(s, &wire.Reply{Info: &info}); err != nil {
-		return err
-	}
 	buf := cl.agent.buffers.Get()
 	defer cl.agent.buffers.Put(buf)
+	info := wire.FromInfo(f.Info())
+	var first bytes.Buffer // what goes out with the first bytes
+	if err := wire.WriteMessage(&first, &wire.Reply{Info: &info}); err != nil {
+		return err
+	}
+	out := io.Writer(&first)
 	for {
 		n, err := f.Read(buf[:])
-		if _, werr := wire.WriteData(s, buf[:n], cl.profile.ChunkBytes); werr != nil {
-			return stream.ErrGone
+		_, werr := wire.WriteData(out, buf[:n], cl.profile.ChunkBytes)
+		if err == io.EOF && werr == nil {
+			werr = wire.WriteEnd(out)
+		}
+		if first.Len() > 0 && (err != nil || first.Len() > len(buf)/2) {
+			_, werr = s.Write(first.Bytes())
+			first.Reset()
+			out = s
 		}
 		switch {
+		case werr != nil:
+			return stream.ErrGone
 		case err == io.EOF:
-			if wire.WriteEnd(s) != nil {
-				return stream.ErrGone
-			}
 			return nil
 		case err != nil:
 			return err

@@ -99,7 +99,7 @@ func withoutGroups(t *testing.T) []string {
 
 func timeoutKillsTheTree(t *testing.T, p *place) {
 	h := p.dial("a")
-	r := h.mustStart(withTimeout(shell(`trap '' TERM; echo before;`+escape+`wait; sleep 300`), 1500*time.Millisecond))
+	r := h.mustStart(withTimeout(shell(`trap '' TERM; echo before;`+escape+`wait; sleep 300`), 4*time.Second))
 	procs := p.escaped(h)
 	got := r.wait()
 	if !got.Exit.TimedOut || got.Exit.Signal != 9 || got.Stdout != "before\n" || got.Stderr != "" {

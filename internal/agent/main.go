@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/berth-dev/berth/internal/agent/proc"
 )
 
 // The exit statuses of the guest binary.
@@ -27,6 +29,7 @@ var errUsage = errors.New("usage: berth-guest serve|relay|version [flags]")
 //	serve    be the guest of a place; returns when the place has ended
 //	relay    join stdin and stdout to a guest's socket
 //	version  print the version
+//	launch   become a command: for serve's own use
 func Main(args []string) int {
 	verb := ""
 	if len(args) > 0 {
@@ -35,7 +38,9 @@ func Main(args []string) int {
 	var err error
 	switch verb {
 	case "serve":
-		err = serve(args)
+		err = serve(args, os.Args[1:len(os.Args)-len(args)-1])
+	case "launch":
+		err = proc.Become(args)
 	case "relay":
 		err = relay(args, os.Stdin, os.Stdout)
 	case "version":
@@ -60,6 +65,7 @@ type config struct {
 	id          string
 	workdir     string
 	makeWorkdir bool
+	root        string // what the file operations keep to; "": the place is the boundary
 
 	// Exactly one of the three says where the host comes from.
 	listenFD       int
@@ -74,6 +80,9 @@ type config struct {
 	ttl         time.Duration // the end, so long after the start; 0: never
 	grace       time.Duration // between TERM and KILL when the place ends by itself
 	notice      string
+	state       string // where jobs are kept; "": nowhere
+
+	self []string // the arguments, before a verb, that make this program a guest
 }
 
 func parseServe(args []string) (*config, error) {
@@ -82,6 +91,7 @@ func parseServe(args []string) (*config, error) {
 	f := newFlags("serve")
 	f.StringVar(&c.id, "id", "", "identity of the place")
 	f.StringVar(&c.workdir, "workdir", "", "directory in which commands run")
+	f.StringVar(&c.root, "workspace-root", "", "directory that the file operations keep to")
 	f.BoolVar(&c.makeWorkdir, "make-workdir", false, "make the workdir where it is missing")
 	f.IntVar(&c.listenFD, "listen-fd", -1, "descriptor of a listening unix socket")
 	f.StringVar(&c.listenAbstract, "listen-abstract", "", "name of an abstract unix socket to listen on")
@@ -94,6 +104,7 @@ func parseServe(args []string) (*config, error) {
 	f.DurationVar(&c.ttl, "ttl", 0, "end so long after the start")
 	f.DurationVar(&c.grace, "grace", 5*time.Second, "time between TERM and KILL at the end")
 	f.StringVar(&c.notice, "notice", "", "what a person should know about the place")
+	f.StringVar(&c.state, "state", "", "directory of the place's state: without it there are no jobs")
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: serve: %w", errUsage, err)
 	}
@@ -111,6 +122,10 @@ func parseServe(args []string) (*config, error) {
 		return nil, fmt.Errorf("%w: serve: --id needs 1 to %d bytes", errUsage, maxIDBytes)
 	case !filepath.IsAbs(c.workdir):
 		return nil, fmt.Errorf("%w: serve: --workdir needs an absolute path", errUsage)
+	case c.state != "" && !filepath.IsAbs(c.state):
+		return nil, fmt.Errorf("%w: serve: --state needs an absolute path", errUsage)
+	case c.root != "" && !filepath.IsAbs(c.root):
+		return nil, fmt.Errorf("%w: serve: --workspace-root needs an absolute path", errUsage)
 	case ways != 1:
 		return nil, fmt.Errorf("%w: serve: one of --listen-fd, --listen-abstract and --stdio is needed", errUsage)
 	case !c.peer.known():
@@ -119,6 +134,9 @@ func parseServe(args []string) (*config, error) {
 		return nil, fmt.Errorf("%w: serve: a duration is negative", errUsage)
 	}
 	c.workdir = filepath.Clean(c.workdir)
+	if c.state != "" {
+		c.state = filepath.Clean(c.state)
+	}
 	return &c, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
+	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -32,22 +33,30 @@ type agent struct {
 	table   *table
 	life    *life
 	files   files.FS
+	jobs    *job.Server // nil without a directory for the place's state
+	// changesUser: a command can run as another user.
+	changesUser bool
 }
 
 // maxThreads bounds how many threads of the guest run at one time.
 const maxThreads = 4
 
-// serve is the verb: it returns when the place has ended.
-func serve(args []string) error {
+// serve is the verb: it returns when the place has ended. self are the arguments that
+// stand before a verb.
+func serve(args, self []string) error {
 	signals := proc.TakeSignals()
 	clearMask := func() error { return proc.ClearSignalMask(os.Environ()) }
-	for _, prepare := range []func() error{proc.Hide, clearMask, proc.SealDescriptors, proc.AdoptOrphans} {
+	for _, prepare := range []func() error{proc.Hide, clearMask, proc.AdoptOrphans} {
 		if err := prepare(); err != nil {
 			return err
 		}
 	}
 	cfg, err := parseServe(args)
 	if err != nil {
+		return err
+	}
+	cfg.self = self
+	if err := proc.CloseInherited(cfg.listenFD); err != nil {
 		return err
 	}
 	// Most of what the guest allocates are frames that are gone at once, and its
@@ -97,13 +106,28 @@ func newAgent(cfg *config) (*agent, error) {
 	} else if !st.IsDir() {
 		return nil, fmt.Errorf("workdir: %s: not a directory", cfg.workdir)
 	}
+	fsys, err := openFiles(cfg)
+	if err != nil {
+		return nil, err
+	}
 	null, err := proc.OpenNull()
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), table: newTable(), life: newLife(cfg), files: localfs.New(cfg.workdir)}
+	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), table: newTable(cfg.resume), life: newLife(cfg), files: fsys, changesUser: proc.CanChangeUser()}
 	a.reaper = proc.NewReaper(a.groups.Sweep)
+	if err := a.openJobs(); err != nil {
+		return nil, err
+	}
 	return a, nil
+}
+
+// openFiles are the files that the guest serves, as long as it lives.
+func openFiles(cfg *config) (files.FS, error) {
+	if cfg.root == "" {
+		return localfs.New(cfg.workdir), nil
+	}
+	return localfs.NewRooted(cfg.workdir, cfg.root)
 }
 
 // run serves until the place ends, then ends what lives in it.
@@ -134,6 +158,7 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 func (a *agent) endEverything(grace time.Duration) {
 	var commands sync.WaitGroup
 	commands.Go(func() { a.endAll(func(*command) bool { return true }, grace) })
+	commands.Go(func() { a.endJobs(grace) })
 	proc.TerminateDescendants(a.reaper.Leaders(), grace)
 	commands.Wait()
 	proc.KillDescendants()

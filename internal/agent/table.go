@@ -22,16 +22,18 @@ type table struct {
 	byID    map[string]*command
 	byKey   map[string]*command
 	waiting map[string][]chan struct{} // for an id to become known
-	kept    []*command                 // with a key, ended, oldest first
-	bytes   int64                      // of output in kept
+	lapsed  *lapsed
+	kept    []*command // with a key, ended, oldest first
+	bytes   int64      // of output in kept
 }
 
-func newTable() *table {
-	return &table{byID: map[string]*command{}, byKey: map[string]*command{}, waiting: map[string][]chan struct{}{}}
+func newTable(resume time.Duration) *table {
+	return &table{lapsed: newLapsed(resume), byID: map[string]*command{}, byKey: map[string]*command{}, waiting: map[string][]chan struct{}{}}
 }
 
 // claim returns the command that req means, held by its caller: a known one by id
-// or by key, or a fresh one, which the caller starts.
+// or by key, or a fresh one, which the caller starts. It is nil for a request that
+// comes again so late that its command has been forgotten: nothing runs twice.
 func (t *table) claim(req *wire.ExecRequest, owner string) (c *command, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,12 +43,12 @@ func (t *table) claim(req *wire.ExecRequest, owner string) (c *command, fresh bo
 			c.aliases = append(c.aliases, req.ID)
 		}
 	}
+	if c == nil && t.lapsed.has(req.ID) {
+		return nil, false
+	}
 	if c == nil {
 		fresh = true
-		c = &command{
-			id: req.ID, key: req.Key, grace: time.Duration(req.GraceMS) * time.Millisecond,
-			ready: make(chan struct{}), finished: make(chan struct{}),
-		}
+		c = newCommand(req)
 		if c.key != "" {
 			t.byKey[c.key] = c
 		}
@@ -131,7 +133,10 @@ func (t *table) remove(c *command) {
 
 func (t *table) removeLocked(c *command) {
 	for _, id := range append(c.aliases, c.id) {
-		delete(t.byID, id)
+		if t.byID[id] == c {
+			delete(t.byID, id)
+			t.lapsed.add(id)
+		}
 	}
 	c.aliases = nil
 	if t.byKey[c.key] == c {
@@ -147,6 +152,7 @@ func (t *table) unalias(c *command, id string) {
 		if a == id {
 			c.aliases = append(c.aliases[:i], c.aliases[i+1:]...)
 			delete(t.byID, id)
+			t.lapsed.add(id)
 			return
 		}
 	}

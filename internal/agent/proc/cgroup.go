@@ -33,6 +33,8 @@ type Group struct {
 	dir    string
 	fd     int
 	events int
+	stat   int
+	used   usage // before the present command
 	// killed: a process that is started in a group that has once been killed
 	// is killed too, by some kernels, so it is not used again.
 	killed atomic.Bool
@@ -170,13 +172,16 @@ func (g *Groups) Take() *Group {
 		return c
 	}
 	g.next++
-	c := &Group{dir: filepath.Join(g.base, strconv.Itoa(g.next)), fd: -1, events: -1}
+	c := &Group{dir: filepath.Join(g.base, strconv.Itoa(g.next)), fd: -1, events: -1, stat: -1}
 	if err := os.Mkdir(c.dir, 0o755); err != nil {
 		return nil
 	}
 	var err error
 	if c.fd, err = unix.Open(c.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		c.events, err = unix.Open(filepath.Join(c.dir, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	if err == nil {
+		c.stat, err = unix.Open(filepath.Join(c.dir, "cpu.stat"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
 		c.remove()
@@ -197,6 +202,7 @@ func (g *Groups) Release(c *Group) {
 	case c.populated():
 		g.waiting = append(g.waiting, c)
 	case !c.killed.Load() && len(g.free) < maxFreeGroups:
+		c.used = c.usage()
 		g.free = append(g.free, c)
 	default:
 		c.remove()
@@ -241,6 +247,32 @@ func (c *Group) populated() bool {
 	return err != nil || !bytes.Contains(buf[:n], []byte("populated 0"))
 }
 
+// usage is the time that the processes of a group have spent.
+type usage struct{ user, system time.Duration }
+
+func (u usage) total() time.Duration { return u.user + u.system }
+
+// usage is that of all that has run in the group; zero where the kernel does not say.
+func (c *Group) usage() (u usage) {
+	var buf [1024]byte
+	n, err := unix.Pread(c.stat, buf[:], 0)
+	if err != nil {
+		return usage{}
+	}
+	for line := range bytes.Lines(buf[:n]) {
+		name, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
+		micros, err := strconv.ParseInt(string(value), 10, 64)
+		switch {
+		case err != nil:
+		case string(name) == "user_usec":
+			u.user = time.Duration(micros) * time.Microsecond
+		case string(name) == "system_usec":
+			u.system = time.Duration(micros) * time.Microsecond
+		}
+	}
+	return u
+}
+
 // procs returns the pids in the group; a nil group has none.
 func (c *Group) procs() map[int]bool {
 	if c == nil {
@@ -267,8 +299,10 @@ func (c *Group) remove() {
 	if c.fd >= 0 {
 		unix.Close(c.fd)
 	}
-	if c.events >= 0 {
-		unix.Close(c.events)
+	for _, fd := range []int{c.events, c.stat} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	removeGroups(c.dir)
 }

@@ -25,6 +25,12 @@ type Launch struct {
 	Args []string
 	Env  []string
 	Dir  *Dir
+	// User is whom it runs as; nil: as the guest.
+	User *Identity
+	// Setup is done before it begins; Self are the arguments that make the guest
+	// binary call Become with what follows them.
+	Setup Setup
+	Self  []string
 }
 
 // Start starts the program as the leader of a new session, in group (nil: in the
@@ -37,8 +43,14 @@ func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, er
 	if group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, group.fd
 	}
-	p, err := r.Start(l.Path, l.Args, attr)
-	return p, startError(l.Args[0], err)
+	if l.User != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: l.User.UID, Gid: l.User.GID, Groups: l.User.Groups}
+	}
+	if l.Setup.empty() {
+		p, err := r.Start(l.Path, l.Args, attr)
+		return p, startError(l.Args[0], err)
+	}
+	return l.startBecoming(r, attr)
 }
 
 // startError says why a program could not be started.
@@ -136,6 +148,9 @@ func OpenDir(workdir, dir string) (*Dir, error) {
 	d := &Dir{FD: fd}
 	var fs unix.Statfs_t
 	err = unix.Fstatfs(fd, &fs)
+	if err == nil { // opening it asked for nothing but the way there
+		err = unix.Faccessat(fd, ".", unix.X_OK, unix.AT_EACCESS)
+	}
 	if err == nil && fs.Type == unix.PROC_SUPER_MAGIC {
 		err = errors.New("it lies under /proc")
 	}

@@ -30,6 +30,7 @@ type Process struct {
 type Reaper struct {
 	onOrphan func()
 	wake     chan struct{} // there may be a child again
+	looks    looks
 
 	mu       sync.Mutex
 	live     map[int]*Process

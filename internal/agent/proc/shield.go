@@ -21,19 +21,20 @@ const LastSignal = 64
 // from what it does not handle. Commands are not affected: what is caught here is
 // at its default in them, whatever this process inherited.
 //
-// SIGCHLD and SIGURG are left to the runtime, which ignores them: taking them would
-// wake the process on every exit of a child and on every preemption.
+// The rest is left to the runtime, which catches it and does nothing: to take a signal
+// costs two switches between threads, and a guest is to start quickly.
 func TakeSignals() <-chan os.Signal {
-	var take []os.Signal
-	for n := syscall.Signal(1); n <= LastSignal; n++ {
-		switch n {
-		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG:
-		default:
-			take = append(take, n)
-		}
-	}
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, take...)
+	signal.Notify(
+		ch,
+		// What ends a Go program, or stops it.
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGPIPE, syscall.SIGTERM,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+		// What the runtime takes for a fault of its own; and 32, which it lets be.
+		syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSTKFLT, syscall.SIGSYS, syscall.Signal(32),
+		// What a child would inherit if this process was started with it ignored.
+		syscall.SIGCONT,
+	)
 	if os.Getpid() == 1 {
 		dropFaultSignals()
 	}
@@ -85,21 +86,30 @@ func Hide() error {
 	return nil
 }
 
-// SealDescriptors marks every descriptor above 2 close-on-exec, so that nothing of
-// whoever started the guest reaches a command.
-func SealDescriptors() error {
-	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+// CloseInherited closes every descriptor above 2 that this process was started with,
+// but for keep, which it marks close-on-exec: nothing of whoever started the guest
+// is held by it or reaches a command. What was inherited is not close-on-exec, and
+// what a Go program has opened itself is. Where /proc does not tell, they stay open
+// here and are closed to commands.
+func CloseInherited(keep int) error {
+	names, err := readNames("/proc/self/fd")
+	for _, name := range names {
+		fd, ok := parsePID(name)
+		if !ok || fd <= 2 || fd == keep {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
 	if err == nil {
+		if keep > 2 {
+			unix.CloseOnExec(keep)
+		}
 		return nil
 	}
-	names, err := readNames("/proc/self/fd")
-	if err != nil {
+	if unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {
 		return fmt.Errorf("inherited descriptors: %w", err)
-	}
-	for _, name := range names {
-		if fd, ok := parsePID(name); ok && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,13 +44,13 @@ const (
 // among the orphans that this process has adopted those in the group or a session
 // of the tree or with its tag, and their descendants.
 func (t *Tree) members() []Stat {
-	procs, err := scan()
-	if err != nil {
+	now := t.reaper.looks.take()
+	if now.err != nil {
 		return nil
 	}
 	foreign := t.reaper.Leaders()
 	delete(foreign, t.leader.PID)
-	own := newFamily(procs, os.Getpid(), foreign)
+	own := newFamily(now.children, os.Getpid(), foreign)
 	grouped := t.group.procs()
 	tagged := map[int]bool{}
 	for _, p := range own.all {
@@ -100,12 +101,10 @@ type family struct {
 	children map[int][]Stat
 }
 
-// newFamily picks the descendants of root from procs, without those of foreign.
-func newFamily(procs []Stat, root int, foreign map[int]bool) *family {
-	f := &family{children: make(map[int][]Stat, len(procs))}
-	for _, p := range procs {
-		f.children[p.PPID] = append(f.children[p.PPID], p)
-	}
+// newFamily finds the descendants of root by the children of all, without those of
+// foreign.
+func newFamily(children map[int][]Stat, root int, foreign map[int]bool) *family {
+	f := &family{children: children}
 	seen := map[int]bool{root: true}
 	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
 		for _, p := range f.children[todo[0]] {
@@ -119,41 +118,80 @@ func newFamily(procs []Stat, root int, foreign map[int]bool) *family {
 	return f
 }
 
+// CPUTime is what the command's processes have spent: all of them where they have a
+// group, else the leader and those that were waited for. The leader has ended.
+func (t *Tree) CPUTime() (user, system time.Duration) {
+	leader := usage{time.Duration(t.leader.Usage.Utime.Nano()), time.Duration(t.leader.Usage.Stime.Nano())}
+	if t.group == nil {
+		return leader.user, leader.system
+	}
+	all := t.group.usage()
+	all.user -= t.group.used.user
+	all.system -= t.group.used.system
+	if all.user < 0 || all.system < 0 || all.total() < leader.total() {
+		all = leader // the two are rounded in different ways
+	}
+	return all.user, all.system
+}
+
 // LeaveGroup makes the tree forget its group, which the next command may have. It is
 // not called while an ending is under way.
 func (t *Tree) LeaveGroup() { t.group = nil }
 
-// signal sends sig to the leader's group and to every member once.
-func (t *Tree) signal(sig unix.Signal) {
-	_ = t.reaper.SignalGroup(t.leader, sig)
-	for _, p := range t.members() {
-		if p.Group != t.leader.PID {
-			signalProcess(p, sig)
+// asked are the processes that have been told to end.
+type asked map[procID]bool
+
+type procID struct {
+	pid   int
+	start uint64
+}
+
+// newborn is the age, in ticks of 10 ms, up to which a process may still be between
+// its fork and its exec: a shell's child loses a TERM that comes to it there.
+const newborn = 10
+
+// tell sends TERM to those of procs that have not had it, and continues them, so that
+// what was stopped can heed. A process is told once: a second TERM has a meaning of
+// its own to many. But for leader, it is not told before it is old enough to hear.
+func (a asked) tell(procs []Stat, leader int) {
+	now := ticks()
+	for _, p := range procs {
+		if id := (procID{p.PID, p.Start}); !a[id] && (p.PID == leader || p.Start+newborn <= now) {
+			a[id] = true
+			signalProcess(p, unix.SIGTERM)
+			signalProcess(p, unix.SIGCONT)
 		}
 	}
 }
 
-// gone reports whether nothing of the tree is seen any more.
-func (t *Tree) gone() bool {
+// gone reports whether nothing of the tree is seen any more; members is what was seen
+// last.
+func (t *Tree) gone(members []Stat) bool {
 	select {
 	case <-t.leader.Done:
 	default:
 		return false
 	}
-	if t.group != nil && t.group.populated() {
-		return false
-	}
-	return len(t.members()) == 0
+	return len(members) == 0 && (t.group == nil || !t.group.populated())
 }
 
-// Terminate sends TERM to the tree and waits until it is gone, or for grace, or
-// until hurry is closed. What was stopped is continued, so that it can heed.
+// Terminate sends TERM to each process of the tree, those too that appear meanwhile,
+// and waits until it is gone, or for grace, or until hurry is closed.
 func (t *Tree) Terminate(grace time.Duration, hurry <-chan struct{}) {
-	t.signal(unix.SIGTERM)
-	t.signal(unix.SIGCONT)
+	told := asked{}
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
-	for pause := 5 * time.Millisecond; !t.gone(); pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		members := t.members()
+		if t.gone(members) {
+			return
+		}
+		if len(told) == 0 && len(members) == 0 { // /proc tells nothing
+			_ = t.reaper.SignalGroup(t.leader, unix.SIGTERM)
+			_ = t.reaper.SignalGroup(t.leader, unix.SIGCONT)
+			told[procID{}] = true
+		}
+		told.tell(members, t.leader.PID)
 		look := time.NewTimer(pause)
 		select {
 		case <-look.C:
@@ -198,12 +236,17 @@ func (t *Tree) Kill() (proven bool, survivors []spec.Survivor) {
 }
 
 // TerminateDescendants sends TERM to every process below this one that is not below
-// a live leader, and waits until they are gone, or for grace.
+// a live leader, those too that appear meanwhile, and waits until they are gone, or
+// for grace.
 func TerminateDescendants(leaders map[int]bool, grace time.Duration) {
-	signalDescendants(leaders, unix.SIGTERM)
-	signalDescendants(leaders, unix.SIGCONT)
+	told := asked{}
 	pause := 5 * time.Millisecond
-	for end := time.Now().Add(grace); time.Now().Before(end) && signalDescendants(leaders, 0) > 0; {
+	for end := time.Now().Add(grace); ; {
+		procs := descendants(leaders)
+		told.tell(procs, 0)
+		if len(procs) == 0 || time.Now().After(end) {
+			return
+		}
 		time.Sleep(pause)
 		pause = min(2*pause, 100*time.Millisecond)
 	}
@@ -212,26 +255,22 @@ func TerminateDescendants(leaders map[int]bool, grace time.Duration) {
 // KillDescendants sends KILL to every process below this one until none is left,
 // within bounds.
 func KillDescendants() {
-	for end := time.Now().Add(KillTime); signalDescendants(nil, unix.SIGKILL) > 0 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
+	for end := time.Now().Add(KillTime); ; time.Sleep(5 * time.Millisecond) {
+		procs := descendants(nil)
+		for _, p := range procs {
+			signalProcess(p, unix.SIGKILL)
+		}
+		if len(procs) == 0 || time.Now().After(end) {
+			return
+		}
 	}
 }
 
-// signalDescendants sends sig, if it is not 0, to what is alive below this process
-// and not below one of leaders, and returns how many that were.
-func signalDescendants(leaders map[int]bool, sig unix.Signal) (alive int) {
+// descendants are what is alive below this process and not below one of leaders.
+func descendants(leaders map[int]bool) []Stat {
 	procs, err := scan()
 	if err != nil {
-		return 0
+		return nil
 	}
-	for _, p := range newFamily(procs, os.Getpid(), leaders).all {
-		if p.dead() {
-			continue
-		}
-		alive++
-		if sig != 0 {
-			signalProcess(p, sig)
-		}
-	}
-	return alive
+	return slices.DeleteFunc(newFamily(byParent(procs), os.Getpid(), leaders).all, func(p Stat) bool { return p.dead() })
 }

@@ -4,6 +4,7 @@ package stream
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -37,14 +38,17 @@ type Outlet struct {
 	raw     syscall.RawConn
 	buffers *Buffers
 	keyed   bool
+	tee     io.Writer // takes all that is read; nil: nobody does
 	done    chan struct{}
+	flow    flow // the pump's
 
 	mu        sync.Mutex
 	changed   sync.Cond // anything below has
 	ring      *wire.Ring
 	head      []byte // keyed: the first headBytes
 	total     int64
-	sent      int64 // how far the last reader that was lost had got
+	last      time.Time // when the last byte was read
+	sent      int64     // how far the last reader that was lost had got
 	readers   map[*reader]bool
 	abandoned bool // nobody will read: count only
 	settled   bool // the command is over: a reader that leaves does not come back
@@ -78,6 +82,10 @@ func NewOutlet(pipe *os.File, window int, keyed bool, buffers *Buffers) (*Outlet
 	o.changed.L = &o.mu
 	return o, nil
 }
+
+// Tee has w take all that is read, in the order in which it is. It is called before
+// Pump. What w returns is not heeded.
+func (o *Outlet) Tee(w io.Writer) { o.tee = w }
 
 // Done is closed when the stream has ended for the command, although a background
 // child may hold the pipe.
@@ -159,9 +167,11 @@ func (o *Outlet) fill() bool {
 		return err == nil && n > 0
 	case errors.Is(waitErr, os.ErrDeadlineExceeded):
 		return true // the leader has ended meanwhile
-	default:
-		return waitErr == nil && err == nil && n > 0
 	}
+	if waitErr == nil && err == nil && n > 0 && !exited {
+		o.flow.ease(o.raw, n)
+	}
+	return waitErr == nil && err == nil && n > 0
 }
 
 // readOnce reads what is there. A buffer is taken only while there is something to
@@ -180,6 +190,9 @@ func (o *Outlet) readOnce(fd int) (int, error) {
 	if n <= 0 {
 		return 0, err
 	}
+	if o.tee != nil {
+		_, _ = o.tee.Write(p[:n])
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if exited {
@@ -192,8 +205,22 @@ func (o *Outlet) readOnce(fd int) (int, error) {
 		o.ring.Write(p[:n])
 	}
 	o.total += int64(n)
+	o.last = time.Now()
 	o.changed.Broadcast()
 	return n, nil
+}
+
+// LastOutput is when the command wrote last; now, while there is something that has
+// not been read yet: then it is the reader who is slow. Zero: it never wrote.
+func (o *Outlet) LastOutput() time.Time {
+	unread := 0
+	_ = o.raw.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	if unread > 0 {
+		return time.Now()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
 // drain reads to nowhere until the last holder of the pipe has closed it.

@@ -1,0 +1,80 @@
+//go:build linux
+
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// record is what is kept of a job, on disk as in memory.
+type record struct {
+	wire.Job
+
+	// Request is the id of the request that started it; a repetition is the same
+	// job. Key is the command's, which By, the owner at the start, may repeat.
+	Request string `json:"request"`
+	Key     string `json:"key,omitempty"`
+	By      string `json:"by,omitempty"`
+	// Kept marks the kept output of a command, which is listed once it has ended
+	// and of which nobody is told.
+	Kept bool `json:"kept,omitempty"`
+
+	StallMS     int64 `json:"stall_ms,omitempty"`
+	MaxLogBytes int64 `json:"max_log_bytes"`
+
+	// Told says that the owner knows of the end; Stall is one that it does not
+	// know of, Stalls how many there have been.
+	Told   bool   `json:"told,omitempty"`
+	Stall  *stall `json:"stall,omitempty"`
+	Stalls int64  `json:"stalls,omitempty"`
+}
+
+// stall is a silence that the owner is to be told of, and what the job was then.
+type stall struct {
+	NS      int64 `json:"ns"`
+	Lines   int64 `json:"lines"`
+	Bytes   int64 `json:"bytes"`
+	Omitted int64 `json:"omitted"`
+}
+
+// maxRecordBytes bounds what is read of a record's file.
+const maxRecordBytes = 128 << 10
+
+var errRecord = errors.New("the record contradicts itself")
+
+// parse reads a record of the job with an id. It refuses what this package would not
+// have written.
+func parse(id string, data []byte) (*record, error) {
+	r := new(record)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	if _, err := r.Job.Spec(); err != nil {
+		return nil, err
+	}
+	if r.ID != id || len(r.Request) > maxNameBytes || len(r.Key) > spec.MaxKeyBytes || spec.ValidateOwner(r.By) != nil ||
+		r.StallMS < 0 || r.StallMS > spec.MaxTimeout.Milliseconds() || r.MaxLogBytes < 0 || r.MaxLogBytes > spec.MaxLogBytes || r.LogBytes > r.MaxLogBytes ||
+		r.Stalls < 0 || r.Stall != nil && !r.Stall.valid() {
+		return nil, errRecord
+	}
+	return r, nil
+}
+
+func (s *stall) valid() bool {
+	return min(s.NS, s.Lines, s.Bytes, s.Omitted) >= 0 && s.Lines <= s.Bytes && s.Bytes <= spec.MaxLogBytes
+}
+
+// maxNameBytes bounds the id of a request.
+const maxNameBytes = 256
+
+func (r *record) running() bool { return r.State == string(spec.JobRunning) }
+
+// lose makes the record of a job whose guest has died what is known of it.
+func (r *record) lose(now time.Time) {
+	r.State, r.EndedUnixNS, r.Exit = string(spec.JobLost), max(now.UnixNano(), 1), nil
+}

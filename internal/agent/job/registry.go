@@ -1,0 +1,325 @@
+//go:build linux
+
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/agent/joblog"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Retention bounds what is kept of jobs that have ended. The latest one stays in any
+// case.
+type Retention struct {
+	Jobs     int
+	LogBytes int64
+}
+
+// DefaultRetention is the one of the contract.
+var DefaultRetention = Retention{Jobs: 1000, LogBytes: 4 << 30}
+
+// Registry knows the jobs of a place. It is safe for concurrent use.
+type Registry struct {
+	store *store
+	keep  Retention
+
+	mu        sync.Mutex
+	jobs      map[string]*Job
+	byRequest map[name]*Job
+	byKey     map[name]*Job
+	last      int64  // the highest number that has been given
+	floor     int64  // the number in store.last
+	ended     []*Job // in the order of their ends
+	bytes     int64  // of the logs of ended
+	events    []*event
+	listeners map[string]*Listener
+}
+
+// name is a request's id or a key of one owner.
+type name struct{ owner, name string }
+
+// recoverTime bounds the counting of lines at a start: what is not done in time is done
+// when a log is read.
+const recoverTime = 2 * time.Second
+
+// Open takes up the directory dir, which is made if it is missing. What was running is
+// lost now.
+func Open(dir string, keep Retention) (*Registry, error) {
+	s, err := openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{
+		store: s, keep: keep, jobs: map[string]*Job{}, byRequest: map[name]*Job{}, byKey: map[name]*Job{},
+		listeners: map[string]*Listener{},
+	}
+	records, err := s.records()
+	if err != nil {
+		s.dir.Close()
+		return nil, err
+	}
+	r.floor = s.last()
+	r.last = r.floor
+	ctx, cancel := context.WithTimeout(context.Background(), recoverTime)
+	defer cancel()
+	for _, rec := range records {
+		r.restore(ctx, rec)
+	}
+	slices.SortStableFunc(r.ended, func(a, b *Job) int {
+		if a.rec.EndedUnixNS != b.rec.EndedUnixNS {
+			return int(min(max(a.rec.EndedUnixNS-b.rec.EndedUnixNS, -1), 1))
+		}
+		return int(min(max(a.number-b.number, -1), 1))
+	})
+	for _, j := range r.ended {
+		r.recall(j)
+	}
+	r.mu.Lock()
+	old := r.expire()
+	r.mu.Unlock()
+	r.discard(old)
+	return r, nil
+}
+
+// restore takes in a record of an earlier guest.
+func (r *Registry) restore(ctx context.Context, rec *record) {
+	j := r.newJob(rec)
+	j.number, _ = wire.JobNumber(rec.ID)
+	close(j.ready)
+	close(j.done)
+	if j.rec.running() {
+		j.rec.lose(time.Now())
+		j.rec.LogBytes = min(r.store.size(rec.ID), rec.MaxLogBytes)
+		_, _ = j.openLog(ctx) // counts the lines
+		_ = j.save()
+	}
+	r.enrol(j)
+	r.ended = append(r.ended, j)
+	r.bytes += j.rec.LogBytes
+	r.last = max(r.last, j.number)
+}
+
+func (r *Registry) newJob(rec *record) *Job {
+	rec.LogPath = wire.Bytes(r.store.path + "/" + logName(rec.ID))
+	return &Job{registry: r, rec: *rec, ready: make(chan struct{}), done: make(chan struct{})}
+}
+
+// enrol makes j known. The caller holds the lock, or has the registry to itself.
+func (r *Registry) enrol(j *Job) {
+	r.jobs[j.rec.ID] = j
+	r.byRequest[name{j.rec.By, j.rec.Request}] = j
+	if j.rec.Key != "" {
+		r.byKey[name{j.rec.By, j.rec.Key}] = j
+	}
+}
+
+// strike makes j unknown. The caller holds the lock.
+func (r *Registry) strike(j *Job) {
+	delete(r.jobs, j.rec.ID)
+	delete(r.byRequest, name{j.rec.By, j.rec.Request})
+	if key := (name{j.rec.By, j.rec.Key}); r.byKey[key] == j {
+		delete(r.byKey, key)
+	}
+	r.events = slices.DeleteFunc(r.events, func(e *event) bool { return e.job == j })
+	j.gone = true
+}
+
+// Request is what Claim is asked for.
+type Request struct {
+	// ID is the request's, chosen by the host; the same one is the same job.
+	ID    string
+	Owner string
+	Key   string
+	Args  []string
+	Dir   string
+	// StallAfter is the silence that the owner is told of; 0: never.
+	StallAfter  time.Duration
+	MaxLogBytes int64
+	// Kept says that it is no job but the kept output of a command.
+	Kept bool
+}
+
+// Claim returns the job that q means. A fresh one is the caller's to start: it calls
+// Started or Failed. A known one has started, or its start has failed with the error.
+func (r *Registry) Claim(q Request) (j *Job, fresh bool, err error) {
+	r.mu.Lock()
+	j = r.byRequest[name{q.Owner, q.ID}]
+	if j == nil && q.Key != "" {
+		j = r.byKey[name{q.Owner, q.Key}]
+	}
+	if j != nil {
+		r.mu.Unlock()
+		<-j.ready
+		return j, false, j.err
+	}
+	r.last++
+	j = r.newJob(&record{
+		Job: wire.Job{
+			ID: wire.JobID(r.last), Owner: q.Owner, Args: wire.JobArgs(q.Args), Dir: wire.Bytes(q.Dir),
+			State: string(spec.JobRunning), StartedUnixNS: time.Now().UnixNano(),
+		},
+		Request: q.ID, Key: q.Key, By: q.Owner, Kept: q.Kept, Told: q.Kept,
+		StallMS: q.StallAfter.Milliseconds(), MaxLogBytes: q.MaxLogBytes,
+	})
+	j.number, j.watch = r.last, newWatch(q.StallAfter, j.stalled)
+	r.enrol(j)
+	r.mu.Unlock()
+
+	// On disk before anything runs: it is never run twice, whoever asks again.
+	r.store.remove(j.rec.ID) // whoever put it there
+	log, err := joblog.Create(r.store.fd(), logName(j.rec.ID), q.MaxLogBytes)
+	if err == nil {
+		j.log = log
+		err = j.save()
+	}
+	if err != nil {
+		j.Failed(err)
+		return nil, false, err
+	}
+	return j, true, nil
+}
+
+var errUnknown = spec.New(spec.CodeNotFound, "no such job")
+
+// Find returns the job with an id, if it is the owner's.
+func (r *Registry) Find(owner, id string) (*Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.find(owner, id)
+}
+
+// find is Find under the lock.
+func (r *Registry) find(owner, id string) (*Job, error) {
+	j := r.jobs[id]
+	if j == nil || j.rec.Owner != owner || !j.listed() {
+		return nil, errUnknown
+	}
+	return j, nil
+}
+
+// List describes the owner's jobs, the oldest first: all, or those with ids.
+func (r *Registry) List(owner string, ids []string) ([]wire.Job, error) {
+	r.mu.Lock()
+	chosen, err := r.choose(owner, ids)
+	r.mu.Unlock()
+	return describe(chosen), err
+}
+
+// choose returns the owner's jobs in the order of their numbers: all, or those with
+// ids. The caller holds the lock.
+func (r *Registry) choose(owner string, ids []string) ([]*Job, error) {
+	var out []*Job
+	if len(ids) > 0 {
+		for _, id := range ids {
+			j, err := r.find(owner, id)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, j)
+		}
+	} else {
+		for _, j := range r.jobs {
+			if j.rec.Owner == owner && j.listed() {
+				out = append(out, j)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *Job) int { return int(min(max(a.number-b.number, -1), 1)) })
+	return slices.Compact(out), nil
+}
+
+func describe(jobs []*Job) []wire.Job {
+	out := make([]wire.Job, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.Info()
+	}
+	return out
+}
+
+// HandOver gives running jobs of one owner to another, with what the first has not been
+// told of, and describes what it moved: all, or those with ids, of which an unknown one
+// is an error and moves nothing.
+func (r *Registry) HandOver(from, to string, ids []string) ([]wire.Job, error) {
+	r.mu.Lock()
+	chosen, err := r.choose(from, ids)
+	if err != nil || from == to {
+		r.mu.Unlock()
+		return nil, err
+	}
+	moved := chosen[:0]
+	for _, j := range chosen {
+		if j.rec.running() {
+			j.rec.Owner = to
+			moved = append(moved, j)
+		}
+	}
+	r.awake(to)
+	r.mu.Unlock()
+	for _, j := range moved {
+		_ = j.save()
+	}
+	return describe(moved), nil
+}
+
+// EndAll ends all jobs that run, with grace, and returns when they have ended; after
+// most in any case: there are processes that not even KILL ends.
+func (r *Registry) EndAll(grace, most time.Duration) {
+	r.mu.Lock()
+	var running []*Job
+	for _, j := range r.jobs {
+		if j.rec.running() {
+			running = append(running, j)
+		}
+	}
+	r.mu.Unlock()
+	for _, j := range running {
+		j.End(grace)
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	for _, j := range running {
+		select {
+		case <-j.Done():
+		case <-late.C:
+			return
+		}
+	}
+}
+
+// expire makes the oldest jobs unknown that are over the bounds, and returns them. The
+// caller holds the lock, and discards them without it.
+func (r *Registry) expire() []*Job {
+	n := 0
+	for ; len(r.ended)-n > 1 && (len(r.ended)-n > r.keep.Jobs || r.bytes > r.keep.LogBytes); n++ {
+		r.bytes -= r.ended[n].rec.LogBytes
+		r.strike(r.ended[n])
+	}
+	old := slices.Clone(r.ended[:n])
+	r.ended = slices.Delete(r.ended, 0, n)
+	return old
+}
+
+// discard removes what is on disk of jobs that are unknown by now.
+func (r *Registry) discard(old []*Job) {
+	for _, j := range old {
+		r.mu.Lock()
+		last, known := r.last, r.floor
+		r.mu.Unlock()
+		if j.number > known && r.store.setLast(last) == nil {
+			r.mu.Lock()
+			r.floor = max(r.floor, last)
+			r.mu.Unlock()
+		}
+		j.saving.Lock()
+		r.store.remove(j.rec.ID)
+		j.saving.Unlock()
+	}
+}
+
+func (r *record) encode() ([]byte, error) { return json.Marshal(r) }

@@ -3,10 +3,15 @@
 package guest_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/berth-dev/berth/driver"
@@ -88,5 +93,68 @@ func BenchmarkStdout(b *testing.B) {
 		if e, err := p.Wait(context.Background()); err != nil || e.StdoutBytes != size {
 			b.Fatal(e, err)
 		}
+	}
+}
+
+// smallFiles are what BenchmarkBatch and BenchmarkTar make: 10,000 files of 1 KiB in
+// a hundred directories.
+const (
+	smallFiles = 10_000
+	smallDirs  = 100
+	smallBytes = 1024
+)
+
+func smallName(i int) string { return fmt.Sprintf("dir%02d/file%05d", i%smallDirs, i) }
+
+func BenchmarkBatch(b *testing.B) {
+	fsys := newPlace(b).open(nil).Files()
+	data := make([]byte, smallBytes)
+	for n := 0; b.Loop(); n++ {
+		dir := fmt.Sprintf("batch%d/", n)
+		landed, err := files.WriteBatch(context.Background(), fsys, func(yield func(files.BatchFile, error) bool) {
+			for i := range smallFiles {
+				if !yield(files.BatchFile{Name: dir + smallName(i), Size: smallBytes, Src: bytes.NewReader(data)}, nil) {
+					return
+				}
+			}
+		}, files.BatchOptions{})
+		if err != nil || landed != smallFiles {
+			b.Fatal(landed, err)
+		}
+		b.StopTimer()
+		if err := fsys.Remove(context.Background(), dir, files.RemoveOptions{Recursive: true}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkTar is what BenchmarkBatch is held against.
+func BenchmarkTar(b *testing.B) {
+	archive := filepath.Join(b.TempDir(), "a.tar")
+	out, err := os.Create(archive)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, data := tar.NewWriter(out), make([]byte, smallBytes)
+	for i := range smallFiles {
+		err := w.WriteHeader(&tar.Header{Name: smallName(i), Mode: 0o644, Size: smallBytes})
+		if _, werr := w.Write(data); err != nil || werr != nil {
+			b.Fatal(err, werr)
+		}
+	}
+	if err := errors.Join(w.Close(), out.Close()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		dir := b.TempDir()
+		if out, err := exec.Command("tar", "xf", archive, "-C", dir).CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+		b.StopTimer()
+		if err := os.RemoveAll(dir); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 }

@@ -36,8 +36,11 @@ type OpenOptions struct {
 	// guest must have this id; another one is CodeUnavailable.
 	ID string
 	// Caps is what the backend knows of this place. OS, Arch, Shell, Coreutils,
-	// KillTree and Resume are filled from the guest's hello.
+	// KillTree, CommandUser and Resume are filled from the guest's hello; Jobs
+	// holds only for a guest that runs some.
 	Caps spec.Caps
+	// Writable and Hidden are what Status says of the place's wall.
+	Writable, Hidden []string
 	// Authority is asked before every request; its epoch goes into the hello,
 	// and a guest that has seen a higher one refuses it with CodeStaleOwner.
 	Authority driver.Authority
@@ -139,6 +142,11 @@ func (s *Session) describe(h *wire.GuestHello) {
 	s.caps = s.o.Caps
 	s.caps.OS, s.caps.Arch = h.OS, h.Arch
 	s.caps.Shell, s.caps.Coreutils = h.Shell, h.Coreutils
+	s.caps.CommandUser = h.CommandUser
+	if !h.Jobs {
+		s.caps.Jobs = spec.JobsNone
+	}
+	s.minor = h.Minor
 	s.caps.Resume = s.o.Redial != nil && s.resume > 0
 	switch kill := spec.KillTree(h.KillTree); kill {
 	case spec.KillTreeConfirmed, spec.KillTreeBestEffort:

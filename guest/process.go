@@ -78,6 +78,9 @@ func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := s.canRun(c); err != nil {
+		return nil, err
+	}
 	p := s.newProcess(ctx, c, stdio)
 	stopCancel := context.AfterFunc(ctx, p.cancelled)
 	go func() {
@@ -98,6 +101,25 @@ func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 		return nil, p.err
 	}
 	return p, nil
+}
+
+// canRun refuses what the guest would ignore, or cannot do.
+func (s *Session) canRun(c *spec.Command) error {
+	const since = 1
+	if s.minor < since && (c.NoOutputTimeout > 0 || c.KeepOutput || c.User != "" || c.Umask != nil || len(c.Rlimits) > 0) {
+		return &spec.Error{
+			Code: spec.CodeUnsupported, Err: errors.New("the guest is too old for a command's user, umask, limits or end after silence"),
+			Hint: "end the sandbox and provision it again: a new guest comes with it",
+		}
+	}
+	if c.User != "" && !s.caps.CommandUser {
+		text := "this place runs every command as its own user"
+		if why := s.caps.Why("command_user"); why != "" {
+			text += ": " + why
+		}
+		return spec.New(spec.CodeUnsupported, text)
+	}
+	return nil
 }
 
 func (s *Session) newProcess(ctx context.Context, c *spec.Command, stdio driver.Stdio) *process {
@@ -128,10 +150,15 @@ func execRequest(id string, c *spec.Command, stdio driver.Stdio) *wire.Request {
 		ID: id, Key: c.Key, Dir: wire.Bytes(c.Dir), CleanEnv: c.CleanEnv,
 		TimeoutMS: millis(c.Timeout), GraceMS: millis(c.GraceOrDefault()), Merge: c.MergeOutput,
 		Stdin: stdio.Stdin != nil, Stdout: stdio.Stdout != nil, Stderr: stdio.Stderr != nil && !c.MergeOutput,
-		Args: make([]wire.Bytes, len(c.Args)),
+		Args:       make([]wire.Bytes, len(c.Args)),
+		NoOutputMS: millis(c.NoOutputTimeout), User: c.User, Rlimits: c.Rlimits, Keep: c.KeepOutput,
 	}
 	for i, a := range c.Args {
 		r.Args[i] = wire.Bytes(a)
+	}
+	if c.Umask != nil {
+		mask := uint32(*c.Umask)
+		r.Umask = &mask
 	}
 	if len(c.Env) > 0 {
 		r.Env = make(map[string]wire.Bytes, len(c.Env))

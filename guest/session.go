@@ -2,11 +2,11 @@ package guest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
-	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -21,6 +21,7 @@ type Session struct {
 	guestID string // what every hello must say
 	client  string // random; the same in every hello of this session
 	caps    spec.Caps
+	minor   int // of the guest's protocol
 	resume  time.Duration
 
 	// alive ends with Close: it bounds redials and everything that a command
@@ -47,10 +48,6 @@ func (s *Session) ID() string { return s.id }
 
 // Caps implements driver.Session. It is what the guest said when it was opened.
 func (s *Session) Caps() spec.Caps { return s.caps }
-
-// Files implements driver.Session. See package files for the contract; in addition
-// the ctx of Open bounds the life of the File that it returns.
-func (s *Session) Files() files.FS { return fileSystem{s} }
 
 // Ping implements driver.Pinger: one request to the guest and its reply.
 func (s *Session) Ping(ctx context.Context) error {
@@ -84,6 +81,8 @@ func (s *Session) Status(ctx context.Context) (spec.Status, error) {
 		ExpiresIn:    time.Duration(st.ExpiresInNS),
 		GuestVersion: clip(st.Version, maxVersionBytes),
 		Notice:       clip(st.Notice, maxNoticeBytes),
+		Writable:     slices.Clone(s.o.Writable),
+		Hidden:       slices.Clone(s.o.Hidden),
 	}, nil
 }
 

@@ -18,7 +18,7 @@ type Bin struct {
 }
 
 // waysHint says what gets a guest binary to where none was found.
-const waysHint = "install the Go toolchain, or give the path of a berth-guest binary, or build the program with -tags berth_embed after `go generate ./guest`; a program that runs guests on its own platform may call selfexec.Main at the top of main instead"
+const waysHint = "for places of this machine call selfexec.Main (package guest/selfexec) at the top of main; for others install the Go toolchain, or give the path of a berth-guest binary, or, in a checkout of Berth, build with -tags berth_embed after `go generate ./guest`"
 
 // Nowhere is the answer when no way leads to a binary.
 func Nowhere(err error) error {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/berth-dev/berth/spec"
 )
 
 // Cache is a directory of guest binaries. Each entry is a directory of its own,
@@ -45,7 +47,10 @@ func OpenCache(dir string) (*Cache, error) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return nil, Nowhere(fmt.Errorf("the cache directory: %w", err))
+		return nil, &spec.Error{
+			Code: spec.CodeUnavailable, Err: fmt.Errorf("no guest binary: the cache directory: %w", err),
+			Hint: "name a cache directory that can be written: BERTH_CACHE_DIR for the berth command, BinaryOptions.CacheDir in a program",
+		}
 	}
 	return &Cache{dir}, nil
 }

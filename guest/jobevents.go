@@ -1,0 +1,112 @@
+package guest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// JobEvents implements driver.Jobber. It goes on over a redial, unless another listener
+// has taken over meanwhile, and tells no event twice.
+func (s *Session) JobEvents(ctx context.Context, owner string, tell func(spec.JobEvent) error) error {
+	if err := spec.ValidateOwner(owner); err != nil {
+		return err
+	}
+	l := &listening{s: s, owner: owner, tell: tell}
+	l.req = &wire.Request{Op: wire.OpJobEvents, Job: &wire.JobRequest{Owner: owner, Listener: randomID()}}
+	return s.patiently(ctx, l.req, changes, func(st *stream) (bool, error) {
+		defer st.end()
+		return l.listen(ctx, st)
+	})
+}
+
+// listening is one call of JobEvents.
+type listening struct {
+	s     *Session
+	owner string
+	tell  func(spec.JobEvent) error
+	req   *wire.Request
+	told  []string // the latest events; one that is not acknowledged for sure is among them
+}
+
+// listen serves one stream until it breaks, which is not over, or the listening ends.
+func (l *listening) listen(ctx context.Context, st *stream) (over bool, err error) {
+	if _, err := wire.ReadReply(st); err != nil {
+		return false, err
+	}
+	l.req.Job.Resume = true
+	events := make(chan *wire.JobEvent, wire.JobEventsAhead)
+	ended := make(chan error, 1)
+	go func() { ended <- receive(st, events) }()
+	defer func() {
+		interrupt(st.Stream) // of no effect where it has ended
+		for range events {
+		}
+	}()
+	for {
+		// An end that is known already goes first: then what has been received
+		// and not been told is somebody else's, or comes again.
+		select {
+		case err := <-ended:
+			return false, err
+		default:
+		}
+		select {
+		case err := <-ended:
+			return false, err
+		case e := <-events:
+			if e == nil { // there are no more
+				return false, <-ended
+			}
+			if over, err := l.hear(ctx, st, e); err != nil {
+				return over, err
+			}
+		}
+	}
+}
+
+// receive reads events until there are no more, and says why. More than the guest may
+// send ahead is a breach.
+func receive(st *stream, events chan<- *wire.JobEvent) error {
+	defer close(events)
+	for {
+		e := new(wire.JobEvent)
+		if err := wire.ReadMessage(st, e, wire.MaxJobEventBytes); err != nil {
+			return err
+		}
+		if e.Err != nil {
+			return e.Err.Spec()
+		}
+		select {
+		case events <- e:
+		default:
+			return violation("more than %d events without an acknowledgement", wire.JobEventsAhead)
+		}
+	}
+}
+
+// hear tells of one event, unless that has been done, and acknowledges it.
+func (l *listening) hear(ctx context.Context, st *stream, said *wire.JobEvent) (over bool, err error) {
+	e, err := said.Spec()
+	switch {
+	case err != nil:
+		return true, &spec.Error{Code: spec.CodeInternal, Err: err}
+	case e.Job.Owner != l.owner:
+		return true, violation("an event of %s, which has another owner", e.Job.ID)
+	case ctx.Err() != nil:
+		return true, ctx.Err()
+	}
+	if !slices.Contains(l.told, said.Seq) {
+		if err := l.tell(e); err != nil {
+			return true, err
+		}
+		l.told = append(l.told, said.Seq)
+		if n := len(l.told) - 2*wire.JobEventsAhead; n > 0 {
+			l.told = l.told[n:]
+		}
+	}
+	err = l.s.dispatch(ctx, st.c, func(*conn) error { return wire.WriteMessage(st, &wire.JobAck{Seq: said.Seq}) })
+	return spec.CodeOf(err) == spec.CodeStaleOwner, err
+}

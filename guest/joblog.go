@@ -1,0 +1,182 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
+)
+
+// OpenLog implements driver.Jobber. The Log goes on over a redial at the byte that it
+// has reached. Close may be called while Read waits, which then returns.
+func (s *Session) OpenLog(ctx context.Context, owner, id string, w spec.LogWindow) (driver.Log, error) {
+	if err := checkJobs(owner, id); err != nil {
+		return nil, err
+	}
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	asked := wire.LogWindow(w)
+	l := &jobLog{s: s, caller: ctx, window: w, req: &wire.Request{
+		Op: wire.OpJobLog, Job: &wire.JobRequest{Owner: owner, ID: id, Window: &asked},
+	}}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	if err := l.open(); err != nil {
+		l.cancel()
+		return nil, err
+	}
+	return l, nil
+}
+
+// jobLog is an open window of a log. It checks that it gets what its Info promises.
+type jobLog struct {
+	s      *Session
+	caller context.Context // OpenLog's, which bounds the log's life
+	ctx    context.Context // ends with it, or with Close
+	cancel context.CancelFunc
+	req    *wire.Request
+	window spec.LogWindow
+	info   spec.LogInfo
+
+	st    *stream // nil: its connection broke
+	data  *wire.DataReader
+	read  int64 // bytes
+	lines int64 // newlines among them
+	most  int64 // the most that can come; negative: no limit
+	err   error
+}
+
+var errLogClosed = spec.New(spec.CodeInvalid, "the log was closed")
+
+// open asks for the window, or for what is left of it.
+func (l *jobLog) open() error {
+	err := l.s.patiently(l.ctx, l.req, reads, func(st *stream) (bool, error) {
+		reply, err := wire.ReadReply(st)
+		if err != nil {
+			st.end()
+			return false, err
+		}
+		// In a goroutine of its own, whoever is reading.
+		context.AfterFunc(l.ctx, func() {
+			interrupt(st.Stream)
+			st.end()
+		})
+		l.st, l.data = st, wire.NewDataReader(st)
+		return true, l.begin(reply.Log)
+	})
+	if l.ctx.Err() != nil && l.caller.Err() == nil {
+		return errLogClosed
+	}
+	return err
+}
+
+// begin takes what the guest says of the window.
+func (l *jobLog) begin(said *wire.LogInfo) error {
+	if said == nil {
+		return violation("a log without its record")
+	}
+	info, err := said.Spec()
+	if err != nil {
+		return &spec.Error{Code: spec.CodeInternal, Err: err}
+	}
+	if l.info.FirstLine > 0 { // once more
+		if info.Offset != l.info.Offset+l.read {
+			return violation("a log goes on at %d instead of %d", info.Offset, l.info.Offset+l.read)
+		}
+		return nil
+	}
+	if w := l.window; w.Offset > 0 && info.Offset != min(w.Offset, info.Bytes) || w.Offset == 0 && info.FirstLine != firstLine(w.From, info.Lines) {
+		return violation("a log begins at line %d, byte %d", info.FirstLine, info.Offset)
+	}
+	l.info, l.most = info, -1
+	if !l.window.Follow {
+		l.most = info.Bytes - info.Offset
+	}
+	if w := l.window.MaxBytes; w > 0 && (l.most < 0 || l.most > w) {
+		l.most = w
+	}
+	return nil
+}
+
+// firstLine is the line in which a window begins, of a log that has so many.
+func firstLine(from, lines int64) int64 {
+	if from < 0 {
+		return max(lines+1+from, 1)
+	}
+	return min(max(from, 1), lines+1)
+}
+
+// Info implements driver.Log.
+func (l *jobLog) Info() spec.LogInfo { return l.info }
+
+func (l *jobLog) Read(p []byte) (int, error) {
+	for l.err == nil {
+		if l.st == nil {
+			if l.err = l.open(); l.err != nil {
+				break
+			}
+		}
+		n, err := l.data.Read(p)
+		if n > 0 || err == nil {
+			return n, l.take(p[:n])
+		}
+		l.err = l.ended(err)
+	}
+	return 0, l.err
+}
+
+// take counts what has come.
+func (l *jobLog) take(p []byte) error {
+	if n := int64(len(p)); l.most >= 0 && l.read+n > l.most || n > 0 && l.window.Lines > 0 && l.lines >= l.window.Lines {
+		l.err = violation("more of the log than was asked for")
+		return l.err
+	}
+	l.read += int64(len(p))
+	l.lines += int64(bytes.Count(p, []byte{'\n'}))
+	return nil
+}
+
+// ended says what the end of the present stream means: nil for one that is to be
+// followed by another.
+func (l *jobLog) ended(err error) error {
+	switch {
+	case err == io.EOF && l.read < l.most && !l.window.Follow && l.window.Lines == 0:
+		return spec.New(spec.CodeUnavailable, "the log was cut while it was read")
+	case err == io.EOF:
+		return io.EOF
+	case l.caller.Err() != nil:
+		return l.caller.Err()
+	case l.ctx.Err() != nil:
+		return errLogClosed
+	}
+	if err := l.st.c.explain(err); err != errLost { //nolint:errorlint // the bare sentinel
+		return err
+	}
+	l.st.end()
+	l.st = nil
+	w := wire.LogWindow{Offset: l.info.Offset + l.read, Follow: l.window.Follow}
+	if w.Offset == 0 {
+		w.From = 1
+	}
+	if l.window.Lines > 0 {
+		if w.Lines = l.window.Lines - l.lines; w.Lines <= 0 {
+			return io.EOF
+		}
+	}
+	if l.most >= 0 {
+		if w.MaxBytes = l.most - l.read; w.MaxBytes == 0 {
+			return io.EOF
+		}
+	}
+	l.req.Job.Window = &w
+	return nil
+}
+
+// Close implements driver.Log.
+func (l *jobLog) Close() error {
+	l.cancel() // which ends the stream
+	return nil
+}

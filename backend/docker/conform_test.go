@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -54,4 +55,18 @@ func TestConform(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A container that keeps what it takes to change ids lets a command have a user.
+func TestConformUsers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the containers of a quick run have no such capabilities")
+	}
+	o := testOptions(t)
+	o.Hardening = &docker.Defaults{DropCaps: []string{"NET_RAW"}}
+	drivertest.Run(t, drivertest.Options{
+		Open: func() (driver.Driver, error) { return docker.New(o) },
+		Spec: spec.Spec{Image: engine.Image(t, dockertest.Image{Kind: dockertest.Busybox})},
+		Only: regexp.MustCompile("^(User|Umask|Rlimits|Setup)"),
+	})
 }

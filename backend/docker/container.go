@@ -25,7 +25,8 @@ import (
 const (
 	labelOwner     = "dev.berth.owner"
 	labelKey       = "dev.berth.key"
-	labelSpec      = "dev.berth.spec" // Spec.Hash of the resolved spec
+	labelSpec      = "dev.berth.spec"       // Spec.Hash of the resolved spec
+	labelParts     = "dev.berth.spec-parts" // Spec.Parts of it: name=hash,...
 	labelEphemeral = "dev.berth.ephemeral"
 	labelListen    = "dev.berth.listen" // the guest's abstract socket
 	labelGuest     = "dev.berth.guest"  // the guest version: guestVersion
@@ -37,7 +38,10 @@ const (
 
 const (
 	defaultWorkdir = "/workspace"
-	nanosPerMilli  = int64(time.Millisecond)
+	// stateDir is where the guest keeps its state: in the container's own layer,
+	// or a volume where its root is read-only. It stays when the place is stopped.
+	stateDir      = "/var/lib/berth"
+	nanosPerMilli = int64(time.Millisecond)
 )
 
 // plan is one Provision: what is to be, every default resolved.
@@ -75,6 +79,9 @@ func (d *docker) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 		s.Workdir = defaultWorkdir
 	}
 	s.Workdir = path.Clean(s.Workdir)
+	if within(s.Workdir, stateDir) {
+		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: s.Workdir, Err: errors.New("the guest's state is there")}
+	}
 	if within(s.Workdir, guestDir) || within(guestDir, s.Workdir) && s.Workdir != "/" {
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: s.Workdir, Err: errors.New("the guest is there")}
 	}
@@ -133,10 +140,10 @@ func containerName(owner string, key spec.Key) string {
 func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
 	listen := randomHex()
 	labels := map[string]string{
-		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash,
+		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
 		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir,
 	}
-	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir"}
+	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
 	if p.ephemeral {
 		labels[labelEphemeral] = "true"
 		args = append(args, "--ephemeral")
@@ -227,6 +234,9 @@ func writableMounts(p *plan) []mount.Mount {
 	if !within(p.spec.Workdir, "/tmp") {
 		targets = append(targets, p.spec.Workdir)
 	}
+	if !within(stateDir, p.spec.Workdir) {
+		targets = append(targets, stateDir)
+	}
 	var mounts []mount.Mount
 	for _, t := range targets {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: t})
@@ -255,11 +265,40 @@ func checkSpec(p *plan, c *container.InspectResponse) error {
 	if c.Config.Labels[labelSpec] == p.hash {
 		return nil
 	}
-	what := "with another spec"
-	if c.Config.Image != p.spec.Image {
-		what = fmt.Sprintf("with image %.128q, not %.128q", c.Config.Image, p.spec.Image)
+	what := "another spec"
+	if text := c.Config.Labels[labelParts]; text != "" {
+		var fields []string
+		for _, name := range spec.DifferingParts(parseParts(text), p.spec.Parts()) {
+			if name == "image" {
+				name = fmt.Sprintf("image (there %.128q)", c.Config.Image)
+			}
+			fields = append(fields, fmt.Sprintf("%.256s", name))
+		}
+		what += ": " + strings.Join(fields, ", ")
 	}
-	return &spec.Error{Code: spec.CodeSpecMismatch, Err: fmt.Errorf("the sandbox exists %s", what), Hint: "replace it, or end it first"}
+	return &spec.Error{
+		Code: spec.CodeSpecMismatch, Err: fmt.Errorf("the sandbox exists with %s", what),
+		Hint: "take another key, or ask for the same; `berth exec` uses it as it is; Replace (--replace) ends it and makes a new one",
+	}
+}
+
+// partsText is a label's form of Spec.Parts.
+func partsText(parts map[string]string) string {
+	entries := make([]string, 0, len(parts))
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		entries = append(entries, name+"="+parts[name])
+	}
+	return strings.Join(entries, ",")
+}
+
+// parseParts reads a label that partsText has written.
+func parseParts(text string) map[string]string {
+	parts := map[string]string{}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, part, _ := strings.Cut(entry, "=")
+		parts[name] = part
+	}
+	return parts
 }
 
 // checkApplied holds a container against what was asked for. What did not take is
@@ -303,11 +342,15 @@ func placeCaps(c *container.InspectResponse) spec.Caps {
 	if c.HostConfig.NetworkMode != networkMode(spec.NetworkNone) {
 		network = spec.NetworkOpen
 	}
+	jobs := spec.JobsDurable
+	if c.Config.Labels[labelEphemeral] == "true" {
+		jobs = spec.JobsProcess
+	}
 	return spec.Caps{
 		Backend:   name,
 		Isolation: spec.IsolationSet(spec.IsolationStandard),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Shielded: true, Hardening: true,
+		Keyed:     true, Image: true, Shielded: true, Hardening: true, Jobs: jobs,
 		LimitMemory: c.HostConfig.Memory > 0,
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
 		LimitCPU:    c.HostConfig.NanoCPUs > 0,

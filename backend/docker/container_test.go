@@ -222,3 +222,20 @@ func TestAccount(t *testing.T) {
 		}
 	}
 }
+
+// A spec that differs is refused with the names of the fields; a container without the
+// label is refused all the same.
+func TestMismatchNamesFields(t *testing.T) {
+	was := &spec.Spec{Image: "one", Network: spec.NetworkNone, Limits: spec.Limits{PIDs: 5}}
+	now := &plan{spec: &spec.Spec{Image: "two", Network: spec.NetworkOpen, Limits: spec.Limits{PIDs: 5}}}
+	now.hash = now.spec.Hash()
+	labels := map[string]string{labelSpec: was.Hash(), labelParts: partsText(was.Parts())}
+	err := checkSpec(now, &container.InspectResponse{Config: &container.Config{Image: "one", Labels: labels}})
+	if !errors.Is(err, spec.ErrSpecMismatch) || !strings.Contains(err.Error(), `another spec: image (there "one"), network`) || strings.Contains(err.Error(), "limits") {
+		t.Errorf("%v; want the fields that differ", err)
+	}
+	delete(labels, labelParts)
+	if err := checkSpec(now, &container.InspectResponse{Config: &container.Config{Labels: labels}}); !errors.Is(err, spec.ErrSpecMismatch) {
+		t.Errorf("without the label: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
@@ -32,6 +33,10 @@ const (
 type engine struct {
 	api  *client.Client
 	host string
+	// named: the caller chose the address; nobody has to have set it otherwise.
+	named bool
+
+	recognised atomic.Bool // it has said that it is an engine
 
 	mu    sync.Mutex
 	facts *facts // nil before the first answer
@@ -45,7 +50,8 @@ type facts struct {
 }
 
 func newEngine(host string) (*engine, error) {
-	if host == "" {
+	named := host != ""
+	if !named {
 		host = client.DefaultDockerHost
 	}
 	u, err := url.Parse(host)
@@ -74,7 +80,7 @@ func newEngine(host string) (*engine, error) {
 	if err != nil {
 		return nil, badHost(host)
 	}
-	return &engine{api: api, host: host}, nil
+	return &engine{api: api, host: host, named: named}, nil
 }
 
 func badHost(host string) error {
@@ -113,7 +119,12 @@ func (e *engine) do(ctx context.Context, c call, send func(context.Context, *cli
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := send(bounded, e.api)
+	err := e.recognise(bounded)
+	if err == nil {
+		err = send(bounded, e.api)
+	} else {
+		c.changes = false // it was not sent
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -128,6 +139,31 @@ func (e *engine) do(ctx context.Context, c call, send func(context.Context, *cli
 	return e.classify(c, err)
 }
 
+// recognise asks once whether what answers is an engine that this program can speak to,
+// and agrees with it on a version. Anything else would be taken at its word: to a web
+// server's 404 a container does not exist.
+func (e *engine) recognise(ctx context.Context) error {
+	if e.recognised.Load() {
+		return nil
+	}
+	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	switch {
+	case err == nil && ping.APIVersion != "":
+		e.recognised.Store(true)
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case err == nil, cerrdefs.IsNotFound(err), cerrdefs.IsNotImplemented(err):
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s is no Docker engine", e.host), Hint: e.absentHint()}
+	case cerrdefs.IsInvalidArgument(err):
+		return &spec.Error{
+			Code: spec.CodeUnsupported, Hint: "install a newer Docker engine (19.03 or later)",
+			Err: fmt.Errorf("the engine speaks API %.16q, this program %s to %s", ping.APIVersion, client.MinAPIVersion, client.MaxAPIVersion),
+		}
+	}
+	return e.classify(call{what: "ask the engine for its version"}, err)
+}
+
 // classify gives an error of the SDK its code: by type and by status, never by its
 // words, some of which come from inside a container.
 func (e *engine) classify(c call, err error) error {
@@ -139,7 +175,7 @@ func (e *engine) classify(c call, err error) error {
 		out.Hint = "add the user to the docker group, or name another engine with DOCKER_HOST"
 	case errors.As(err, &d):
 		out.Code, out.Err = spec.CodeUnavailable, fmt.Errorf("engine at %s: %w", e.host, d.cause)
-		out.Hint = "is dockerd running? DOCKER_HOST names another engine"
+		out.Hint = e.absentHint()
 	case cerrdefs.IsNotFound(err):
 		out.Code = spec.CodeNotFound
 	case cerrdefs.IsInvalidArgument(err):
@@ -156,6 +192,14 @@ func (e *engine) classify(c call, err error) error {
 		out.Code = spec.CodeUnavailable
 	}
 	return out
+}
+
+// absentHint is the advice where no engine answers at the address.
+func (e *engine) absentHint() string {
+	if e.named {
+		return "DOCKER_HOST (docker.host, Options.Host) points there: unset it for this machine's own engine, or start the dockerd of that address"
+	}
+	return "start dockerd (sudo systemctl start docker; install docker.io if there is none), or set DOCKER_HOST to another engine"
 }
 
 // engineError is what an engine answered, without the SDK's preamble.
@@ -184,15 +228,10 @@ func (e *engine) known(ctx context.Context, auth driver.Authority) (facts, error
 // probe asks the engine whether it is there, and the first time what it is.
 func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error) {
 	var f facts
-	var version string
-	err := e.do(ctx, call{auth: auth, what: "ask the engine for its version"}, func(ctx context.Context, api *client.Client) error {
-		ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-		version = ping.APIVersion
+	err := e.do(ctx, call{auth: auth, what: "ask the engine whether it is there"}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.Ping(ctx, client.PingOptions{})
 		return err
 	})
-	if spec.CodeOf(err) == spec.CodeInvalid {
-		return f, &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("the engine speaks API %.16q, this program %s to %s", version, client.MinAPIVersion, client.MaxAPIVersion), Hint: "install a newer Docker engine (19.03 or later)"}
-	}
 	if err != nil {
 		return f, err
 	}

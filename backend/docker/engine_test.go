@@ -16,8 +16,17 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// fakeEngine is a driver whose engine answers with what h says.
+// fakeEngine is a driver whose engine answers with what h says. It says that it is one.
 func fakeEngine(t *testing.T, h http.HandlerFunc) *docker {
+	t.Helper()
+	return driverAt(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		h(w, r)
+	})
+}
+
+// driverAt is a driver whose engine is a web server.
+func driverAt(t *testing.T, h http.HandlerFunc) *docker {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
@@ -66,6 +75,40 @@ func TestEngineAbsent(t *testing.T) {
 		if _, err := New(Options{Host: host}); !errors.Is(err, spec.ErrInvalid) || spec.HintOf(err) == "" {
 			t.Errorf("host %q: %v; want invalid, with a hint", host, err)
 		}
+	}
+}
+
+// A server that is no engine is unavailable, to every request and in one line: what it
+// says of a path says nothing of a container.
+func TestNoEngine(t *testing.T) {
+	page := "<!DOCTYPE HTML>\n<html><title>Error response</title></html>"
+	for name, h := range map[string]http.HandlerFunc{
+		"a file server":  func(w http.ResponseWriter, r *http.Request) { http.Error(w, page, http.StatusNotFound) },
+		"no HEAD":        func(w http.ResponseWriter, r *http.Request) { http.Error(w, page, http.StatusNotImplemented) },
+		"a page for all": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, page) },
+	} {
+		d, ctx := driverAt(t, h), context.Background()
+		_, probe := d.Probe(ctx)
+		_, attach := d.Attach(ctx, "k", driver.AttachOptions{})
+		_, owned := d.Owned(ctx)
+		for what, err := range map[string]error{"probe": probe, "attach": attach, "owned": owned, "reap": d.Reap(ctx, "k", driver.ReapOptions{})} {
+			if !errors.Is(err, spec.ErrUnavailable) || !strings.Contains(err.Error(), "is no Docker engine") || strings.Contains(err.Error(), "html") {
+				t.Errorf("%s, %s: %v; want unavailable, without the page", name, what, err)
+			}
+			if !strings.Contains(spec.HintOf(err), "points there") {
+				t.Errorf("%s, %s: hint %q", name, what, spec.HintOf(err))
+			}
+		}
+	}
+}
+
+// The advice for an engine that is absent does not say of DOCKER_HOST what is not so.
+func TestAbsentHint(t *testing.T) {
+	if hint := (&engine{}).absentHint(); !strings.Contains(hint, "start dockerd") || !strings.Contains(hint, "docker.io") {
+		t.Errorf("without an address: %q", hint)
+	}
+	if hint := (&engine{named: true}).absentHint(); !strings.Contains(hint, "points there") {
+		t.Errorf("with an address: %q", hint)
 	}
 }
 
@@ -118,6 +161,9 @@ func TestErrorsByStatus(t *testing.T) {
 		409: spec.ErrUnavailable, 500: spec.ErrUnavailable, 501: spec.ErrUnsupported, 503: spec.ErrUnavailable,
 	} {
 		d := fakeEngine(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/_ping") {
+				return
+			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
 			fmt.Fprint(w, prose)

@@ -17,8 +17,8 @@ import (
 
 // prepare makes the writable directories of a container that has not run yet belong
 // to its user: an engine would give them to root. Where the user is root there is
-// nothing to do, the guest makes its own workdir. A workdir that the image has
-// keeps the owner that the image gave it, unless it is a volume of its own.
+// nothing to do, the guest makes its own. A workdir that the image has keeps the owner
+// that the image gave it, unless it is a volume of its own.
 func (d *docker) prepare(ctx context.Context, p *plan, c *container.InspectResponse) error {
 	if rootUser(c.Config.User) {
 		return nil
@@ -26,15 +26,20 @@ func (d *docker) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 	if c.HostConfig.ReadonlyRootfs {
 		return d.prepareVolumes(ctx, p, c)
 	}
-	_, err := d.engine.stat(ctx, p.auth, c.ID, p.spec.Workdir)
-	if spec.CodeOf(err) != spec.CodeFileNotFound {
-		return err
-	}
 	owner, err := d.identify(ctx, p, c)
 	if err != nil {
 		return err
 	}
-	archive, err := pack(directory(p.spec.Workdir, 0o755, owner))
+	members := []member{directory(stateDir, 0o700, owner)}
+	switch _, err := d.engine.stat(ctx, p.auth, c.ID, p.spec.Workdir); spec.CodeOf(err) {
+	case spec.CodeFileNotFound:
+		members = append(members, directory(p.spec.Workdir, 0o755, owner))
+	default:
+		if err != nil {
+			return err
+		}
+	}
+	archive, err := pack(members...)
 	if err != nil {
 		return err
 	}

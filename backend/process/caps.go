@@ -3,18 +3,22 @@ package process
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/internal/isolate"
+	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
 
-// Probe implements driver.Driver. It runs the sandbox once.
+// Probe implements driver.Driver. It runs the sandbox once, and remembers that it works.
 func (b *backend) Probe(ctx context.Context) (spec.Caps, error) {
 	caps := offered(spec.IsolationNone)
-	err := isolate.Probe(ctx, b.o.Bwrap)
+	err := b.walled.probe(ctx, b.o.Bwrap)
 	switch {
 	case ctx.Err() != nil:
 		return spec.Caps{}, ctx.Err()
@@ -67,7 +71,7 @@ func missing(c spec.Caps) spec.Caps {
 func offered(level spec.Isolation) spec.Caps {
 	c := spec.Caps{
 		Backend: name, Isolation: spec.IsolationSet(level), Network: spec.NetworkSet(spec.NetworkOpen),
-		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true,
+		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true, WorkspaceRoot: true, Jobs: spec.JobsDurable,
 	}
 	if level == spec.IsolationGuard {
 		c.Network = spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen)
@@ -77,9 +81,12 @@ func offered(level spec.Isolation) spec.Caps {
 }
 
 // inForce says what holds in one place.
-func inForce(level spec.Isolation, network spec.Network) spec.Caps {
-	c := offered(level)
-	c.Network = spec.NetworkSet(network)
+func inForce(r place.Record) spec.Caps {
+	c := offered(r.Isolation)
+	c.Network = spec.NetworkSet(r.Network)
+	if r.Ephemeral {
+		c.Jobs = spec.JobsProcess
+	}
 	return c
 }
 
@@ -118,9 +125,28 @@ func (b *backend) resolve(in *spec.Spec) (*spec.Spec, error) {
 		}
 	}
 	if s.Workdir != "" {
+		if level == spec.IsolationGuard {
+			if err := isolate.CheckWorkdir(s.Workdir, slices.Concat(s.WritableRoots, b.temporary())); err != nil {
+				return nil, err
+			}
+		}
 		s.Workdir = canonical(s.Workdir)
+		return s, checkWorkdir(s.Workdir)
 	}
 	return s, nil
+}
+
+// checkWorkdir refuses a workdir that does not exist: on a person's own machine that is
+// a slip, and nothing is to be left of it.
+func checkWorkdir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &spec.Error{Code: spec.CodeInvalidPath, Path: dir, Err: errors.New("the workdir does not exist"), Hint: "mkdir -p " + dir + ", or name a directory that exists"}
+	case err == nil && !info.IsDir():
+		return &spec.Error{Code: spec.CodeInvalidPath, Path: dir, Err: errors.New("the workdir is not a directory")}
+	}
+	return nil // what else is wrong with it, its use says
 }
 
 // canonical resolves the links in a path, of which the end may be missing.

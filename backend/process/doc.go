@@ -17,9 +17,15 @@
 //
 // # Workdir
 //
-// The spec's, which is made if it is missing and never removed; without one, a fresh
-// directory that ends with the place. It is resolved, so that a path through a symbolic
-// link and the directory itself name the same place.
+// The spec's, which must exist (CodeInvalidPath) and is never removed; without one, a
+// fresh directory that ends with the place. It is resolved, so that a path through a
+// symbolic link and the directory itself name the same place.
+//
+// # Files
+//
+// The guest serves what its user may use, behind guard what the wall lets through.
+// Spec.WorkspaceRoot, which must exist (CodeInvalidPath), confines the file API at both
+// levels; commands are not confined by it.
 //
 // # Life
 //

@@ -2,8 +2,10 @@ package process_test
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -50,7 +54,7 @@ func TestGuardFiles(t *testing.T) {
 	write(t, "key", home, ".ssh", "id")
 	write(t, "token", home, ".netrc")
 	write(t, "token", home, ".docker", "config.json")
-	write(t, "readable", home, ".docker", "other")
+	write(t, "readable", home, ".other", "file")
 	write(t, "secret", base, "extra", "secret")
 	write(t, "secret", base, "project", ".env")
 	write(t, "secret", base, "one.txt")
@@ -67,21 +71,65 @@ func TestGuardFiles(t *testing.T) {
 
 	must(t, s, `echo x >made && echo x >$B/root/made && echo x >/tmp/berth-guard-$$ && rm /tmp/berth-guard-$$`)
 	for _, script := range []string{
-		"echo x >$B/outside", "echo x >$B/home/.docker/other", "rm -f $B/home/.docker/other && test ! -e $B/home/.docker/other", "mkdir $B/home/.gnupg", "echo x >/etc/berth-test",
+		"echo x >$B/outside", "echo x >$B/home/.other/file", "rm -f $B/home/.other/file && test ! -e $B/home/.other/file", "mkdir $B/home/.gnupg", "echo x >/etc/berth-test",
 		"cat $B/home/.ssh/id", "cat $B/home/.netrc", "cat $B/home/.docker/config.json", "cat $B/extra/secret", "cat $B/one.txt", "cat .env", "cat $B/always/x",
 		"echo x >$B/home/.ssh/new", "rmdir $B/home/.ssh", "rm .env", "mv .env moved", "umount $B/home/.ssh", "mount -t tmpfs none .",
 	} {
 		refused(t, s, script)
 	}
-	if got := must(t, s, "ls -A $B/home/.ssh $B/extra; cat $B/home/.docker/other"); !strings.HasSuffix(got, "readable") || strings.Contains(got, "id") || strings.Contains(got, "secret") {
+	if got := must(t, s, "ls -A $B/home/.ssh $B/extra; cat $B/home/.other/file"); !strings.HasSuffix(got, "readable") || strings.Contains(got, "id") || strings.Contains(got, "secret") {
 		t.Errorf("inside: %q", got)
 	}
 	if names, err := filepath.Glob(filepath.Join(base, "project", "*")); err != nil || !cmp.Equal(names, []string{filepath.Join(base, "project", ".env"), filepath.Join(base, "project", "made")}) {
 		t.Errorf("in the work tree: %q, %v", names, err)
 	}
-	for path, want := range map[string]string{"home/.ssh/id": "key", "project/.env": "secret", "home/.docker/other": "readable"} {
+	for path, want := range map[string]string{"home/.ssh/id": "key", "project/.env": "secret", "home/.other/file": "readable"} {
 		if data, err := os.ReadFile(filepath.Join(base, path)); err != nil || string(data) != want {
 			t.Errorf("%s outside: %q, %v", path, data, err)
+		}
+	}
+}
+
+// TestGuardCredentials defends: no file of the list of credentials can be read inside,
+// nor its twin in the base directory of configurations, and a place says what it hides
+// and what can be written, to whoever attaches too.
+func TestGuardCredentials(t *testing.T) {
+	needBwrap(t)
+	base := far(t)
+	home, config := filepath.Join(base, "home"), filepath.Join(base, "config")
+	t.Setenv("XDG_CONFIG_HOME", config)
+	o := options(t)
+	o.BaseEnv = append(slices.DeleteFunc(testEnv(), func(e string) bool { return strings.HasPrefix(e, "HOME=") }), "HOME="+home)
+	var secrets []string
+	for _, path := range isolate.Credentials(home, config) {
+		write(t, "berth-canary", path)
+		secrets = append(secrets, path)
+	}
+	write(t, "x", base, "project", "x")
+	d := open(t, o)
+	s := provision(t, d, spec.Spec{Key: "k", Workdir: filepath.Join(base, "project"), Env: map[string]string{"B": base}})
+	if got := must(t, s, `grep -rl berth-canary "$B" 2>/dev/null; echo end`); got != "end" {
+		t.Errorf("readable inside: %s", got)
+	}
+	attached, err := d.Attach(within(t), "k", driver.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer attached.Close(within(t))
+	for what, s := range map[string]interface {
+		Status(context.Context) (spec.Status, error)
+	}{"provisioned": s, "attached": attached} {
+		st, err := s.Status(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range secrets {
+			if !slices.Contains(st.Hidden, path) {
+				t.Errorf("%s: %s is not said to be hidden", what, path)
+			}
+		}
+		if !slices.Contains(st.Writable, filepath.Join(base, "project")) || !slices.Contains(st.Writable, "/tmp") {
+			t.Errorf("%s: writable %q", what, st.Writable)
 		}
 	}
 }
@@ -108,8 +156,9 @@ func TestGuardResidue(t *testing.T) {
 	}
 }
 
-// TestGuardHome defends: where the home directory itself is writable, the state directory
-// cannot be seen, written, or replaced by another one, nor the guest binary.
+// TestGuardHome defends: where the home directory itself is writable, nothing of the state
+// directory can be seen but the place's own part, nor can it be written or replaced by
+// another one, nor the guest binary.
 func TestGuardHome(t *testing.T) {
 	needBwrap(t)
 	home := far(t)
@@ -125,7 +174,7 @@ func TestGuardHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := provision(t, open(t, o), spec.Spec{Workdir: home, Env: map[string]string{"GUEST": o.Guest.Path, "STATE": o.StateDir}})
-	if got := must(t, s, `ls -A "$STATE"; echo end`); got != "end" {
+	if got := must(t, s, `find "$STATE" -mindepth 3`); got != filepath.Join(o.StateDir, "process", s.ID(), "state") {
 		t.Errorf("in the state directory: %q", got)
 	}
 	for _, script := range []string{
@@ -145,8 +194,8 @@ func TestGuardOwnWorkspace(t *testing.T) {
 	d := open(t, o)
 	provision(t, d, spec.Spec{Key: "other"})
 	s := provision(t, d, spec.Spec{Key: "k", Env: map[string]string{"STATE": o.StateDir}})
-	got := must(t, s, `touch made; find "$STATE" -mindepth 1`)
-	want := []string{o.StateDir + "/process", o.StateDir + "/process/" + s.ID(), o.StateDir + "/process/" + s.ID() + "/workspace", o.StateDir + "/process/" + s.ID() + "/workspace/made"}
+	got := must(t, s, `touch made; find "$STATE" -mindepth 1 | sort`)
+	want := []string{o.StateDir + "/process", o.StateDir + "/process/" + s.ID(), o.StateDir + "/process/" + s.ID() + "/state", o.StateDir + "/process/" + s.ID() + "/workspace", o.StateDir + "/process/" + s.ID() + "/workspace/made"}
 	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
 		t.Error(diff)
 	}
@@ -254,16 +303,35 @@ func TestGuardNotice(t *testing.T) {
 	}
 }
 
-// TestWorktree defends: in a linked worktree, git can write its repository.
+// TestWorktree defends: in a linked worktree git can commit to its repository, rebase and
+// delete a branch, and cannot make a program run in the main one.
 func TestWorktree(t *testing.T) {
 	needBwrap(t)
 	base := far(t)
-	repo, tree := filepath.Join(base, "repo", ".git"), filepath.Join(base, "tree")
-	write(t, "ref: refs/heads/main\n", repo, "HEAD")
-	write(t, "../..\n", repo, "worktrees", "tree", "commondir")
-	write(t, filepath.Join(tree, ".git")+"\n", repo, "worktrees", "tree", "gitdir")
-	write(t, "gitdir: "+filepath.Join(repo, "worktrees", "tree")+"\n", tree, ".git")
-	s := provision(t, open(t, options(t)), spec.Spec{Workdir: tree, Env: map[string]string{"GIT": repo}})
-	must(t, s, `echo x >"$GIT/ORIG_HEAD"`)
-	refused(t, s, `echo x >"$GIT/../outside"`)
+	repo, tree := filepath.Join(base, "repo"), filepath.Join(base, "tree")
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com", "-C", repo}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	if err := os.Mkdir(repo, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "-q", "-b", "main")
+	git("commit", "-q", "--allow-empty", "-m", "first")
+	git("branch", "old")
+	git("pack-refs", "--all")
+	git("worktree", "add", "-q", tree)
+	s := provision(t, open(t, options(t)), spec.Spec{Workdir: tree, Env: map[string]string{"GIT": filepath.Join(repo, ".git")}})
+	must(t, s, `export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.com
+		echo x >file && git add file && git commit -q -m second && git commit -q --amend -m again && git branch new && git branch -D old && git rebase -q new && git log --oneline >/dev/null`)
+	git("rev-parse", "--verify", "-q", "refs/heads/new")
+	for _, script := range []string{
+		`echo x >"$GIT/../outside"`, `echo x >"$GIT/hooks/pre-commit"`, `git config core.fsmonitor evil`, `echo x >>"$GIT/config"`, `mv "$GIT/hooks" "$GIT/h2"`,
+		`echo x >"$GIT/worktrees/tree/commondir"`, `rm -f "$GIT/worktrees/tree/gitdir"`, `mv "$GIT/worktrees" "$GIT/w2"`,
+	} {
+		refused(t, s, script)
+	}
 }

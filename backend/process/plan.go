@@ -2,6 +2,8 @@ package process
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -47,8 +49,7 @@ func (f *found) get() (guest.Bin, bool) {
 		return guest.Bin{}, false
 	}
 	now, err := os.Stat(f.bin.Path)
-	same := err == nil && os.SameFile(now, f.info) && now.ModTime().Equal(f.info.ModTime()) && now.Size() == f.info.Size()
-	return f.bin, same
+	return f.bin, err == nil && sameFile(f.info, now)
 }
 
 func (f *found) put(bin guest.Bin) {
@@ -78,40 +79,88 @@ func (b *backend) plan(ctx context.Context, l place.Launch, progress func(spec.P
 	policy := b.policy(l)
 	policy.Bwrap, policy.Program = bwrap, bin.Path
 	if len(bin.Args) == 0 { // a directory of guests, and not that of somebody's program
-		policy.Protected = []string{filepath.Dir(bin.Path)}
+		policy.Protected = append(policy.Protected, filepath.Dir(bin.Path))
 	}
-	path, args, err := isolate.Guard(policy, args)
-	return place.Plan{Path: path, Args: args, Wrapped: true}, err
+	wall, err := isolate.Guard(policy, args)
+	return place.Plan{
+		Path: wall.Path, Args: wall.Args, Wrapped: true, Writable: wall.Writable, Hidden: wall.Hidden, Sealed: wall.Sealed, Detach: wall.Detach,
+	}, err
 }
 
 // policy is the guard of one place.
 func (b *backend) policy(l place.Launch) isolate.Policy {
 	p := isolate.Policy{
-		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: []string{"/tmp", "/var/tmp"},
-		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD,
+		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: append([]string{l.State}, b.temporary()...),
+		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD, Own: isolate.SocketDirs(os.Getuid()),
 	}
-	if git := isolate.GitCommonDir(l.Record.Workdir); git != "" {
-		p.OptionalRoots = append(p.OptionalRoots, git)
+	homes, writable := b.homes(), b.writable(l.Record.Workdir, l.Spec)
+	if repo := isolate.Worktree(l.Record.Workdir, homes, writable); repo.Dir != "" {
+		p.OptionalRoots = append(p.OptionalRoots, repo.Dir)
+		p.Protected = append(p.Protected, repo.Protected...)
 	}
+	p.Protected = append(p.Protected, b.obeyed(writable)...)
+	for _, home := range homes {
+		p.Hidden = append(p.Hidden, isolate.Credentials(home, b.configDir)...)
+	}
+	p.Hidden = slices.Concat(p.Hidden, b.o.HiddenPaths, l.Spec.HiddenPaths, b.sockets)
+	return p
+}
+
+// temporary lists the directories for temporary files: guard leaves them writable.
+func (b *backend) temporary() []string {
+	dirs := []string{"/tmp", "/var/tmp"}
+	if dir := lookup(b.o.BaseEnv, "TMPDIR"); filepath.IsAbs(dir) {
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// writable lists what guard lets commands write for a spec, as it is spelled.
+func (b *backend) writable(workdir string, s *spec.Spec) []string {
+	return slices.Concat([]string{workdir}, s.WritableRoots, b.temporary())
+}
+
+// homes lists the home directories of the user. HOME may have been set to something
+// else; the credentials lie where they lie.
+func (b *backend) homes() []string {
 	var homes []string
-	for _, entry := range b.o.BaseEnv {
-		switch name, value, _ := strings.Cut(entry, "="); {
-		case !filepath.IsAbs(value):
-		case name == "TMPDIR":
-			p.OptionalRoots = append(p.OptionalRoots, value)
-		case name == "HOME":
-			homes = append(homes, value)
-		}
+	if home := lookup(b.o.BaseEnv, "HOME"); filepath.IsAbs(home) {
+		homes = append(homes, home)
 	}
-	// HOME may have been set to something else; the credentials lie where they lie.
 	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) && !slices.Contains(homes, u.HomeDir) {
 		homes = append(homes, u.HomeDir)
 	}
-	for _, home := range homes {
-		p.Hidden = append(p.Hidden, isolate.Credentials(home)...)
+	return homes
+}
+
+// obeyed lists the directories of which a later run of ours believes what it finds: its
+// configuration, and the guest binaries that it may put into other places. One that is
+// missing and could be made by a command is made here, so that it can be protected.
+func (b *backend) obeyed(writable []string) []string {
+	dirs := []string{b.o.Guest.CacheDir}
+	if cache, err := os.UserCacheDir(); dirs[0] == "" && err == nil {
+		dirs[0] = filepath.Join(cache, "berth")
 	}
-	p.Hidden = append(append(p.Hidden, b.o.HiddenPaths...), l.Spec.HiddenPaths...)
-	return p
+	if b.configDir != "" {
+		dirs = append(dirs, filepath.Join(b.configDir, "berth"))
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) })
+	for _, dir := range dirs {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && isolate.Reaches(writable, canonical(dir)) {
+			_ = os.MkdirAll(dir, 0o700) // what this user cannot make, no command can
+		}
+	}
+	return dirs
+}
+
+// lookup returns the value of a variable in an environment, or "".
+func lookup(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // notice is what a person should know about a place of this level.

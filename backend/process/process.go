@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
@@ -23,14 +25,16 @@ type Options struct {
 	// Owner is the label on our places; "": "default". Drivers of different
 	// owners never see each other's.
 	Owner string
-	// StateDir is where places are kept; guard hides it. "": .local/state/berth
-	// in the home directory.
+	// StateDir is where places are kept; guard hides it. "": berth in
+	// $XDG_STATE_HOME, which is .local/state in the home directory by default:
+	// where the berth command keeps its places too.
 	StateDir string
 	// BaseEnv is the environment of every command beside the spec's, as
 	// "NAME=value". nil: PATH, HOME, SHELL, USER, LOGNAME, LANG, LC_*, TERM,
 	// TMPDIR and TZ of this program.
 	BaseEnv []string
-	// Bwrap is bubblewrap's path; "": the bwrap on PATH.
+	// Bwrap is bubblewrap's path; "": /usr/bin/bwrap, else the bwrap on PATH. One
+	// that lies in a writable root is refused.
 	Bwrap string
 	// HiddenPaths are hidden by guard in every place, as Spec.HiddenPaths are.
 	HiddenPaths []string
@@ -55,11 +59,11 @@ func New(o Options) (driver.Driver, error) {
 		o.Owner = "default"
 	}
 	if o.StateDir == "" {
-		home, err := os.UserHomeDir()
+		dir, err := stateDir(os.Environ())
 		if err != nil {
-			return nil, &spec.Error{Code: spec.CodeInvalid, Backend: name, Err: err, Hint: "set HOME, or name a state directory"}
+			return nil, err
 		}
-		o.StateDir = filepath.Join(home, ".local", "state", "berth")
+		o.StateDir = dir
 	}
 	if !filepath.IsAbs(o.StateDir) {
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Backend: name, Path: o.StateDir, Err: errors.New("the state directory is not an absolute path")}
@@ -68,13 +72,39 @@ func New(o Options) (driver.Driver, error) {
 		o.BaseEnv = place.BaseEnv(os.Environ())
 	}
 	o.Guest.AllowSelf = true
-	return &backend{o: o}, nil
+	config, _ := os.UserConfigDir() // without one there is nothing to hide in it
+	return &backend{o: o, configDir: config, sockets: isolate.Sockets(os.Environ())}, nil
+}
+
+// stateDir is the default state directory. A relative base is ignored, as the XDG
+// specification asks.
+func stateDir(environ []string) (string, error) {
+	var base, home string
+	for _, entry := range environ {
+		switch name, value, _ := strings.Cut(entry, "="); name {
+		case "XDG_STATE_HOME":
+			base = value
+		case "HOME":
+			home = value
+		}
+	}
+	switch {
+	case filepath.IsAbs(base):
+	case filepath.IsAbs(home):
+		base = filepath.Join(home, ".local", "state")
+	default:
+		return "", &spec.Error{Code: spec.CodeInvalid, Backend: name, Err: errors.New("HOME is not set"), Hint: "set HOME, or name a state directory"}
+	}
+	return filepath.Join(base, "berth"), nil
 }
 
 // backend is the driver. Its places lie in one directory of the state directory.
 type backend struct {
-	o     Options
-	found found
+	o         Options
+	configDir string   // where programs keep their configurations; "": there is none
+	sockets   []string // that this program's environment names
+	found     found
+	walled    walled
 }
 
 // Name implements driver.Driver.

@@ -3,8 +3,10 @@ package process_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -206,7 +208,7 @@ func TestRefused(t *testing.T) {
 	})
 	t.Run("with a bubblewrap that fails", func(t *testing.T) {
 		o := o
-		o.Bwrap = filepath.Join(t.TempDir(), "bwrap")
+		o.Bwrap = filepath.Join(far(t), "bwrap")
 		if err := os.WriteFile(o.Bwrap, []byte("#!/bin/sh\necho 'bwrap: Unknown option' >&2\nexit 1\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -244,13 +246,15 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestSameWorkdir defends: a workdir named through a link is the same place, and a new
-// one is made.
+// TestSameWorkdir defends: a workdir named through a link is the same place.
 func TestSameWorkdir(t *testing.T) {
 	levels(t, func(t *testing.T, level spec.Isolation) {
 		d := open(t, options(t))
 		dir := t.TempDir()
 		if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "new", "dir"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		a := provision(t, d, spec.Spec{Key: "k", Isolation: level, Workdir: filepath.Join(dir, "link", "new", "dir")})
@@ -262,6 +266,45 @@ func TestSameWorkdir(t *testing.T) {
 			t.Errorf("working directory %q, want %q", got, want)
 		}
 	})
+}
+
+// TestMissingWorkdir defends: a workdir that does not exist is refused with its cure, and
+// nothing is made on this machine.
+func TestMissingWorkdir(t *testing.T) {
+	levels(t, func(t *testing.T, level spec.Isolation) {
+		o, missing := options(t), filepath.Join(t.TempDir(), "none", "dir")
+		_, err := open(t, o).Provision(within(t), &spec.Spec{Isolation: level, Workdir: missing}, driver.ProvisionOptions{})
+		wantCode(t, err, spec.CodeInvalidPath)
+		if !strings.Contains(spec.HintOf(err), "mkdir -p "+missing) {
+			t.Errorf("hint %q", spec.HintOf(err))
+		}
+		if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the workdir was made: %v", err)
+		}
+		left(t, o)
+	})
+}
+
+// TestStateDirectoryOfXDG defends: without a state directory of its own a program finds
+// the places of the berth command, which follows the XDG specification.
+func TestStateDirectoryOfXDG(t *testing.T) {
+	base, home := t.TempDir(), t.TempDir()
+	for _, tt := range []struct{ name, base, want string }{
+		{"base", base, filepath.Join(base, "berth")},
+		{"relative base", "state", filepath.Join(home, ".local", "state", "berth")},
+		{"no base", "", filepath.Join(home, ".local", "state", "berth")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("HOME", home)
+			t.Setenv("XDG_STATE_HOME", tt.base)
+			o := options(t)
+			o.StateDir = ""
+			provision(t, open(t, o), spec.Spec{Isolation: "none"})
+			if entries, err := os.ReadDir(filepath.Join(tt.want, "process")); err != nil || len(entries) == 0 {
+				t.Errorf("%s holds no place: %v", tt.want, err)
+			}
+		})
+	}
 }
 
 // TestOrphan defends: a place without a key is gone so long after its last client.

@@ -10,18 +10,34 @@ import (
 	"github.com/berth-dev/berth/internal/place"
 )
 
-// open makes a session of a connection to the guest of rec. It owns conn.
+// open makes a session of a connection to the guest of rec. It owns conn. Each time,
+// also when it is dialled again, the wall is looked at before anything is said that is
+// meant for the inside.
 func (b *backend) open(ctx context.Context, root *place.Root, conn net.Conn, rec place.Record, a driver.Authority) (*guest.Session, error) {
-	return guest.Open(ctx, b.transport(conn), guest.OpenOptions{
-		ID: rec.ID, Caps: inForce(rec.Isolation, rec.Network), Authority: a, Profile: guest.Local(),
+	s, err := guest.Open(ctx, b.transport(conn), guest.OpenOptions{
+		ID: rec.ID, Caps: inForce(rec), Authority: a, Profile: guest.Local(),
+		Writable: rec.Writable, Hidden: rec.Hidden,
 		Redial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 			conn, err := root.Dial(ctx, rec.ID)
 			if err != nil {
 				return nil, err
 			}
+			if err := root.Intact(rec); err != nil {
+				conn.Close()
+				return nil, err
+			}
 			return b.transport(conn), nil
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	// A guest that says hello has its wall round it already.
+	if err := root.Intact(rec); err != nil {
+		_ = s.Close(ctx)
+		return nil, err
+	}
+	return s, nil
 }
 
 func (b *backend) transport(conn net.Conn) io.ReadWriteCloser {

@@ -50,7 +50,7 @@ func (h *host) connect(ctx context.Context, req *place.Request, auth driver.Auth
 	}
 	sess, err := guest.Open(ctx, h.wrap(s), guest.OpenOptions{
 		ID:        rec.ID,
-		Caps:      h.caps(),
+		Caps:      h.caps(rec.Ephemeral),
 		Authority: auth,
 		Profile:   guest.Network(),
 		Redial:    h.redialer(rec.ID, auth),
@@ -88,9 +88,12 @@ func (h *host) wrap(s *stream) io.ReadWriteCloser {
 }
 
 // caps is what a place on this host can do; the guest's hello says the rest.
-func (h *host) caps() spec.Caps {
+func (h *host) caps(ephemeral bool) spec.Caps {
 	c := caps()
 	c.Missing = ""
+	if ephemeral {
+		c.Jobs = spec.JobsProcess
+	}
 	return c
 }
 

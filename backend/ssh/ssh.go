@@ -148,6 +148,9 @@ func caps() spec.Caps {
 		Network:   spec.NetworkSet(spec.NetworkOpen),
 		Keyed:     true,
 		Resume:    true,
+		Jobs:      spec.JobsDurable,
+
+		WorkspaceRoot: true,
 	}
 	const why = "a place on an ssh host is the remote user's own processes, without a wall; use isolation none"
 	for _, l := range []spec.Isolation{spec.IsolationGuard, spec.IsolationJail, spec.IsolationStandard, spec.IsolationStrict} {

@@ -11,7 +11,8 @@
 //
 // # What guard does not stop
 //
-// Reads of everything else that the user can read. A connection to a socket that has
+// Reads of everything else that the user can read. Writes in /tmp and /var/tmp, which
+// are the machine's own and shared with everybody on it. A connection to a socket that has
 // a path outside /run. Where the network is open: a connection to an abstract socket
 // of this machine, and to every service that listens on it. Run by root, a read of
 // whatever root may read. What a command writes in a writable root and a person or a

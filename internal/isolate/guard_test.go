@@ -1,8 +1,11 @@
 package isolate_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +54,11 @@ func at(root string, paths ...string) []string {
 
 const closed = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net --disable-userns --cap-drop ALL --new-session --as-pid-1"
 
-const mounts = "--ro-bind / / --dev /dev --proc /proc --tmpfs /run"
+// mounts are those of every guard. What there is in /proc depends on the machine.
+const mounts = "--ro-bind / / --dev /dev --proc /proc --ro-bind /proc/sys /proc/sys --tmpfs /run"
+
+// kernelMount is one of the other parts of /proc that are read-only.
+var kernelMount = regexp.MustCompile(`--ro-bind /proc/(acpi|driver|dynamic_debug|fs|mtrr|scsi) /proc/\S+ `)
 
 // guardCases are policies over a tree of files, and the arguments that they become.
 var guardCases = []struct {
@@ -77,12 +84,12 @@ var guardCases = []struct {
 		want: closed + " " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
 	},
 	{
-		name: "roots are resolved, and one within another is left out",
+		name: "roots are resolved, and one within another cannot be moved away",
 		tree: []string{"w/sub/", "other/", "link -> other", "bin/guest"},
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w/sub", WritableRoots: at(r, "link", "w", "other"), OptionalRoots: at(r, "missing", "w/sub"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --bind $T/w/sub $T/w/sub --chdir / -- $T/bin/guest serve",
 	},
 	{
 		name: "hidden paths come after the roots: directories, files, through links; missing ones leave no trace",
@@ -114,6 +121,32 @@ var guardCases = []struct {
 			" --tmpfs $T/home/.local/state/berth --remount-ro $T/home/.local/state/berth --chdir / -- $T/home/.cache/berth/guest serve",
 	},
 	{
+		name: "the way to what is hidden in a writable root cannot be moved away",
+		tree: []string{"w/.config/gcloud/c", "w/conf/deep/.env", "w/.netrc", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "w/.config/gcloud", "w/conf/deep/.env", "w/.netrc"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/w/.config $T/w/.config --bind $T/w/conf $T/w/conf --bind $T/w/conf/deep $T/w/conf/deep" +
+			" --tmpfs $T/w/.config/gcloud --remount-ro $T/w/.config/gcloud --ro-bind /dev/null $T/w/conf/deep/.env --ro-bind /dev/null $T/w/.netrc --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "the way to what is hidden in a workdir of our own cannot be moved away either",
+		tree: []string{"state/ws/conf/.env", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/state/ws", State: r + "/state", Hidden: at(r, "state/ws/conf/.env"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/ws $T/state/ws --bind $T/state/ws/conf $T/state/ws/conf --remount-ro $T/state" +
+			" --ro-bind /dev/null $T/state/ws/conf/.env --chdir / -- $T/bin/guest serve",
+	},
+	{
+		name: "a directory of sockets is the sandbox's own",
+		tree: []string{"w/", "tmp/tmux-0/default", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", OptionalRoots: at(r, "tmp"), Own: at(r, "tmp/tmux-0", "tmp/none"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/tmp $T/tmp --perms 0700 --tmpfs $T/tmp/tmux-0 --chdir / -- $T/bin/guest serve",
+	},
+	{
 		name: "a guest in a hidden directory is shown elsewhere",
 		tree: []string{"w/", "secret/guest"},
 		policy: func(r string) isolate.Policy {
@@ -131,13 +164,13 @@ func TestGuardArguments(t *testing.T) {
 			root := tree(t, tt.tree...)
 			policy := tt.policy(root)
 			policy.Bwrap = "/usr/bin/bwrap"
-			path, args, err := isolate.Guard(policy, []string{"serve"})
+			wall, err := isolate.Guard(policy, []string{"serve"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.ReplaceAll(strings.Join(args, " "), root, "$T")
-			if path != "/usr/bin/bwrap" || got != tt.want {
-				t.Errorf("path %s\n%s", path, cmp.Diff(strings.Split(tt.want, " "), strings.Split(got, " ")))
+			got := kernelMount.ReplaceAllString(strings.ReplaceAll(strings.Join(wall.Args, " "), root, "$T"), "")
+			if wall.Path != "/usr/bin/bwrap" || got != tt.want {
+				t.Errorf("path %s\n%s", wall.Path, cmp.Diff(strings.Split(tt.want, " "), strings.Split(got, " ")))
 			}
 		})
 	}
@@ -147,12 +180,12 @@ func TestGuardArguments(t *testing.T) {
 // and the way to resolve names.
 func TestGuardOpenNetwork(t *testing.T) {
 	root := tree(t, "w/", "guest")
-	_, args, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", Program: root + "/guest", Network: spec.NetworkOpen}, nil)
+	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", Program: root + "/guest", Network: spec.NetworkOpen}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Replace(closed, "--unshare-net ", "", 1) + " " + mounts
-	if got := strings.Join(args, " "); !strings.HasPrefix(got, want) || strings.Contains(got, "--unshare-net") {
+	if got := kernelMount.ReplaceAllString(strings.Join(wall.Args, " "), ""); !strings.HasPrefix(got, want) || strings.Contains(got, "--unshare-net") {
 		t.Errorf("got %s\nwant it to begin with %s", got, want)
 	}
 }
@@ -199,43 +232,173 @@ func TestGuardRefuses(t *testing.T) {
 		{"the state directory as a root", func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/a", State: r + "/a"}
 		}, spec.CodeInvalid},
+		{"a root by a link that leads out of another root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "w/out")}
+		}, spec.CodeInvalid},
+		{"a root by a link in a temporary directory", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "tmp/out"), OptionalRoots: at(r, "tmp")}
+		}, spec.CodeInvalid},
+		{"a hidden path by a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "w/.ssh")}
+		}, spec.CodeInvalid},
+		{"a hidden path below a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "w/.ssh/id")}
+		}, spec.CodeInvalid},
+		{"a hidden path that contains a nested root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "w/a/b"), Hidden: at(r, "w/a")}
+		}, spec.CodeInvalid},
+		{"a protected path by a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Protected: at(r, "w/.ssh")}
+		}, spec.CodeInvalid},
+		{"the state directory by a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", State: r + "/w/.ssh"}
+		}, spec.CodeInvalid},
+		{"a guest by a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Program: r + "/w/guest"}
+		}, spec.CodeInvalid},
+		{"a wrapper in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Bwrap: r + "/w/bwrap"}
+		}, spec.CodeUnsupported},
+		{"a wrapper in a temporary directory", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", OptionalRoots: at(r, "tmp"), Bwrap: r + "/tmp/bwrap"}
+		}, spec.CodeUnsupported},
+		{"a wrapper by a link in a root", func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Bwrap: r + "/w/bwrap-link"}
+		}, spec.CodeUnsupported},
 		{"missing guest", func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Program: r + "/none"}
 		}, spec.CodeUnavailable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			root := tree(t, "w/", "a/b/", "guest", "slash -> /")
+			root := tree(t, "w/a/b/", "a/b/", "guest", "slash -> /", "w/out -> ../a", "tmp/out -> ../a", "w/.ssh -> ../dot", "dot/id",
+				"w/guest -> ../guest", "w/bwrap", "tmp/bwrap", "w/bwrap-link -> ../guest")
 			policy := tt.policy(root)
 			if policy.Program == "" {
 				policy.Program = root + "/guest"
 			}
-			if _, args, err := isolate.Guard(policy, nil); spec.CodeOf(err) != tt.want {
-				t.Errorf("got %q, %v; want %s", args, err, tt.want)
+			if wall, err := isolate.Guard(policy, nil); spec.CodeOf(err) != tt.want {
+				t.Errorf("got %q, %v; want %s", wall.Args, err, tt.want)
 			}
 		})
 	}
 }
 
-// TestGitCommonDir defends that a linked worktree's repository is found, and that a
-// work tree cannot name a directory of its choice.
-func TestGitCommonDir(t *testing.T) {
-	root := tree(t, "repo/.git/worktrees/w/", "work/", "plain/.git/HEAD", "forged/", "victim/", "evil/")
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+// TestMissingRootHint defends that a root which does not exist comes with its cure.
+func TestMissingRootHint(t *testing.T) {
+	root := tree(t, "w/", "guest")
+	_, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", WritableRoots: at(root, "cache"), Program: root + "/guest"}, nil)
+	if want := "mkdir -p " + root + "/cache"; !strings.Contains(spec.HintOf(err), want) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("%v (hint %q); want the hint %q", err, spec.HintOf(err), want)
+	}
+}
+
+// TestWallSaysWhatIsInForce defends that a wall names the roots that exist and what
+// exists of what it hides, free of links.
+func TestWallSaysWhatIsInForce(t *testing.T) {
+	root := tree(t, "w/", "guest", "tmp/", "keys/id", "link -> keys", "token")
+	wall, err := isolate.Guard(isolate.Policy{
+		Workdir: root + "/w", OptionalRoots: at(root, "tmp", "none"), Hidden: at(root, "link", "token", "absent"), Program: root + "/guest",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(at(root, "w", "tmp"), wall.Writable); diff != "" {
+		t.Errorf("writable (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(at(root, "keys", "token"), wall.Hidden); diff != "" {
+		t.Errorf("hidden (-want +got):\n%s", diff)
+	}
+}
+
+// TestCredentials defends that what lies in the base directory of configurations is
+// hidden there and at its usual place, and nothing is named twice.
+func TestCredentials(t *testing.T) {
+	got := isolate.Credentials("/h", "/x/conf")
+	for _, want := range []string{"/h/.ssh", "/h/.config/gh", "/x/conf/gh", "/h/.bash_history", "/h/.claude/.credentials.json"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not hidden", want)
 		}
 	}
-	write("work/.git", "gitdir: "+root+"/repo/.git/worktrees/w\n")
-	write("repo/.git/worktrees/w/commondir", "../..\n")
-	write("repo/.git/worktrees/w/gitdir", root+"/work/.git\n")
-	write("forged/.git", "gitdir: "+root+"/evil\n")
-	write("evil/commondir", root+"/victim\n")
-	write("evil/gitdir", root+"/forged/.git\n")
-	for dir, want := range map[string]string{"work": root + "/repo/.git", "plain": "", "forged": "", "repo": "", "none": ""} {
-		if got := isolate.GitCommonDir(filepath.Join(root, dir)); got != want {
-			t.Errorf("%s: got %q, want %q", dir, got, want)
+	if same := isolate.Credentials("/h", "/h/.config"); len(same) != len(isolate.Credentials("/h", "")) || !slices.IsSorted(same) {
+		t.Errorf("the usual place changes the list: %q", same)
+	}
+}
+
+// TestHiddenByLink defends: a link to what is hidden may lie in a writable root where
+// what it leads to is hidden by a name of its own.
+func TestHiddenByLink(t *testing.T) {
+	root := tree(t, "w/.ssh -> dot/ssh", "w/dot/ssh/id", "w/.aws -> /nonexistent", "guest")
+	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", Hidden: at(root, "w/.ssh", "w/.aws", "w/dot/ssh"), Program: root + "/guest"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(at(root, "w/dot/ssh"), wall.Hidden); diff != "" {
+		t.Error(diff)
+	}
+	_, err = isolate.Guard(isolate.Policy{Workdir: root + "/w", Hidden: at(root, "w/.ssh"), Program: root + "/guest"}, nil)
+	if want := "--hide " + root + "/w/dot/ssh"; !strings.Contains(spec.HintOf(err), want) {
+		t.Errorf("%v: hint %q, want %q", err, spec.HintOf(err), want)
+	}
+}
+
+// TestOptionalRootByLink defends: a temporary directory whose name a command can have
+// turned elsewhere is not writable.
+func TestOptionalRootByLink(t *testing.T) {
+	root := tree(t, "w/", "tmp/mine -> ../victim", "victim/", "guest")
+	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", OptionalRoots: at(root, "tmp", "tmp/mine"), Program: root + "/guest"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(at(root, "w", "tmp"), wall.Writable); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCheckWorkdir defends: a workdir is not believed where a command can have put a link
+// that leads out.
+func TestCheckWorkdir(t *testing.T) {
+	root := tree(t, "tmp/out -> ../victim", "tmp/in -> real", "tmp/real/deep/", "victim/deep/", "link -> victim")
+	roots := at(root, "tmp", "none")
+	for name, want := range map[string]spec.Code{
+		"tmp/out": spec.CodeInvalid, "tmp/out/deep": spec.CodeInvalid, "tmp/in": "", "tmp/in/deep": "", "link": "", "victim": "", "none": "",
+	} {
+		if err := isolate.CheckWorkdir(filepath.Join(root, name), roots); spec.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// TestSealed defends that a wall names every mount point that it stands on.
+func TestSealed(t *testing.T) {
+	root := tree(t, "w/bin/guest", "w/keys/id", "w/token", "w/state/")
+	wall, err := isolate.Guard(isolate.Policy{
+		Workdir: root + "/w", State: root + "/w/state", Hidden: at(root, "w/keys", "w/token"), Program: root + "/w/bin/guest",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(at(root, "w/bin/guest", "w/keys", "w/token", "w/state"), wall.Sealed); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSockets defends that a socket which the environment names is found, in each of the
+// spellings in use, and nothing else.
+func TestSockets(t *testing.T) {
+	root := tree(t, "file", "link -> s/a", "s/")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		l, err := net.Listen("unix", filepath.Join(root, "s", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	got := isolate.Sockets([]string{
+		"SSH_AUTH_SOCK=" + root + "/link", "DOCKER_HOST=unix://" + root + "/s/b", "DBUS_SESSION_BUS_ADDRESS=unix:path=" + root + "/s/c,guid=1",
+		"TMUX=" + root + "/s/d,123,0", "HOME=" + root, "FILE=" + root + "/file", "NONE=" + root + "/s/none", "TCP=tcp://127.0.0.1:1", "EMPTY=", "BAD",
+	})
+	if diff := cmp.Diff(at(root, "s/a", "s/b", "s/c", "s/d"), got); diff != "" {
+		t.Error(diff)
 	}
 }

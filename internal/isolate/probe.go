@@ -20,14 +20,20 @@ const (
 	installHint  = "install bubblewrap 0.8 or later (Debian, Ubuntu: apt-get install bubblewrap)"
 )
 
-// Find returns the path of the wrapper: bwrap, or the one on PATH if bwrap is "". A
-// missing one is CodeUnsupported with a Hint.
+// usual is where systems have the wrapper.
+const usual = "/usr/bin/bwrap"
+
+// Find returns the path of the wrapper: bwrap, or if that is "" the one of the system,
+// else the one on PATH. A missing one is CodeUnsupported with a Hint.
 func Find(bwrap string) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard needs linux"), Hint: "use a container, or isolation none"}
 	}
 	if bwrap == "" {
 		bwrap = "bwrap"
+		if info, err := os.Stat(usual); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return usual, nil
+		}
 	}
 	path, err := exec.LookPath(bwrap)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -37,6 +38,9 @@ func (r *Root) Dial(ctx context.Context, id string) (net.Conn, error) {
 
 // find loads the record of a place of ours that runs.
 func (r *Root) find(id string) (*Record, error) {
+	if err := r.trusted(); err != nil {
+		return nil, err
+	}
 	rec, err := r.load(id)
 	switch {
 	case err != nil:
@@ -62,6 +66,8 @@ func (r *Root) dial(ctx context.Context, rec *Record) (net.Conn, error) {
 		return conn, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case spec.CodeOf(err) == spec.CodePermission:
+		return nil, err
 	case !r.running(rec):
 		return nil, notFound("the sandbox has stopped")
 	}
@@ -70,19 +76,46 @@ func (r *Root) dial(ctx context.Context, rec *Record) (net.Conn, error) {
 
 func notFound(text string) error { return spec.New(spec.CodeNotFound, text) }
 
-// running reports whether the guest of rec is alive.
+// running reports whether the guest of rec is alive. One whose pid means nothing here
+// is asked.
 func (r *Root) running(rec *Record) bool {
 	if rec.PID == 0 {
 		return false
 	}
 	boot, err := bootID()
-	return err == nil && boot == rec.BootID && proc{rec.PID, rec.StartTicks}.alive()
+	if err != nil || boot != rec.BootID {
+		return false
+	}
+	if rec.foreign() {
+		return r.answers(context.Background(), rec.ID)
+	}
+	return proc{rec.PID, rec.StartTicks}.alive()
+}
+
+// answers reports whether the guest of a place takes connections. Only a socket that is
+// not there, or that nobody listens on, is a no.
+func (r *Root) answers(ctx context.Context, id string) bool {
+	dir, err := openDir(r.dirOf(id))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	conn, err := connect(ctx, dir)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // Owned lists the places of this owner, by key. A record that cannot be read, or that
 // is another owner's, is passed over and left alone. What a place without a key has
 // left behind is removed on the way.
 func (r *Root) Owned(ctx context.Context) ([]spec.Owned, error) {
+	if err := r.trusted(); err != nil {
+		return nil, err
+	}
 	ids, err := r.ids()
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type Request struct {
 	Spec    *spec.Spec            `json:"spec,omitempty"`
 	Env     map[string]wire.Bytes `json:"env,omitempty"`
 	Workdir wire.Bytes            `json:"workdir,omitempty"`
+	Root    wire.Bytes            `json:"workspace_root,omitempty"`
 
 	Replace       bool   `json:"replace,omitempty"`
 	OrphanAfterMS int64  `json:"orphan_after_ms,omitempty"`
@@ -54,6 +55,7 @@ type Request struct {
 func (r *Request) SetSpec(s *spec.Spec) {
 	r.Spec = s.Clone()
 	r.Workdir, r.Spec.Workdir = wire.Bytes(s.Workdir), ""
+	r.Root, r.Spec.WorkspaceRoot = wire.Bytes(s.WorkspaceRoot), ""
 	r.Env, r.Spec.Env = make(map[string]wire.Bytes, len(s.Env)), nil
 	for name, value := range s.Env {
 		r.Env[name] = wire.Bytes(value)
@@ -66,7 +68,7 @@ func (r *Request) TakeSpec() (*spec.Spec, error) {
 		return nil, spec.New(spec.CodeInvalid, "the request holds no spec")
 	}
 	s := r.Spec.Clone()
-	s.Workdir = string(r.Workdir)
+	s.Workdir, s.WorkspaceRoot = string(r.Workdir), string(r.Root)
 	s.Env = make(map[string]string, len(r.Env))
 	for name, value := range r.Env {
 		s.Env[name] = string(value)

@@ -39,5 +39,8 @@ func (r *Root) Stop(context.Context, spec.Key, EndOptions) error { return unsupp
 // Discard is not supported here.
 func (r *Root) Discard(context.Context, Record) error { return unsupported() }
 
+// Intact is not supported here.
+func (r *Root) Intact(Record) error { return unsupported() }
+
 // Running reports false: nothing runs here.
 func (r *Root) Running(Record) bool { return false }

@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(agent.Main(os.Args[2:]))
 		case reexecClient:
 			os.Exit(client(os.Args[2], os.Args[3]))
+		case reexecListen:
+			os.Exit(listenForever(os.Args[2]))
+		case reexecNamespace:
+			os.Exit(inNamespace(os.Args[2], os.Args[3]))
 		case reexecFar:
 			os.Exit(place.Main(os.Args[2:]))
 		case "serve": // the far side runs itself as the guest
@@ -221,6 +225,9 @@ func TestSpecMismatch(t *testing.T) {
 	wantCode(t, err, spec.CodeSpecMismatch)
 	if !strings.Contains(spec.HintOf(err), "--replace") || !exists(first) {
 		t.Errorf("hint %q, guest there: %t", spec.HintOf(err), exists(first))
+	}
+	if !strings.Contains(err.Error(), fmt.Sprintf("workdir (there %q)", first.Workdir)) || strings.Contains(err.Error(), "network") {
+		t.Errorf("%v: it does not say what differs", err)
 	}
 	_, second := provision(t, r, changed, place.ProvisionOptions{Replace: true})
 	if exists(first) || !second.Fresh || second.Workdir != changed.Workdir || second.OwnWorkdir {

@@ -146,6 +146,22 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
+// pidNamespace names the pid namespace of this process; 0: it cannot be told.
+func pidNamespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// foreign reports whether the pids of r are those of another pid namespace, in which
+// they may be anybody's or nobody's here.
+func (r *Record) foreign() bool {
+	here := pidNamespace()
+	return r.PIDNamespace != 0 && here != 0 && r.PIDNamespace != here
+}
+
 // processes lists all pids.
 func processes() []int {
 	names, err := filepath.Glob("/proc/[0-9]*")
@@ -207,6 +223,26 @@ func servants(dir string) []proc {
 		}
 	}
 	return out
+}
+
+// servesPlace reports whether p is a process of ours that was started for the place id
+// in dir: by the name that spawn gave it, or by the guest's arguments, which a wrapper
+// has among its own. A record alone is no reason to signal anybody.
+func servesPlace(p proc, dir, id string) bool {
+	base := "/proc/" + strconv.Itoa(p.pid)
+	var args []byte
+	// A program that has just been started has no arguments yet for a moment.
+	for wait := time.Millisecond; wait < time.Second && len(args) == 0 && p.alive(); wait *= 2 {
+		args, _ = os.ReadFile(base + "/cmdline")
+		if len(args) == 0 {
+			time.Sleep(wait)
+		}
+	}
+	if !bytes.HasPrefix(args, []byte(processName(dir)+"\x00")) && !bytes.Contains(args, []byte("\x00serve\x00--id\x00"+id+"\x00")) {
+		return false
+	}
+	uid, ok := realUID(base)
+	return ok && uid == os.Getuid()
 }
 
 // processName is what the guest of the place in dir, or its wrapper, is called in the

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -24,6 +25,9 @@ import (
 // nothing that was not there before. After a nil error a caller that cannot use the
 // place calls Discard.
 func (r *Root) Provision(ctx context.Context, s *spec.Spec, o ProvisionOptions) (net.Conn, Record, error) {
+	if err := r.trusted(); err != nil {
+		return nil, Record{}, err
+	}
 	want := r.record(s)
 	if s.Key != "" {
 		if rec, err := r.load(want.ID); err == nil && rec != nil {
@@ -64,7 +68,7 @@ func (r *Root) record(s *spec.Spec) Record {
 		key = spec.Key("tmp-" + hex.EncodeToString(random[:]))
 	}
 	rec := Record{
-		ID: ID(r.Owner, key), Key: key, Owner: r.Owner, SpecHash: s.Hash(), Ephemeral: ephemeral,
+		ID: ID(r.Owner, key), Key: key, Owner: r.Owner, SpecHash: s.Hash(), SpecParts: s.Parts(), Ephemeral: ephemeral,
 		Workdir: s.Workdir, Isolation: s.Isolation, Network: s.Network, Created: time.Now().UTC(),
 		IdleTimeout: s.IdleTimeout, TTL: s.TTL,
 	}
@@ -84,7 +88,7 @@ func (r *Root) adopt(ctx context.Context, rec, want *Record, o ProvisionOptions)
 		if o.Replace {
 			return nil, nil
 		}
-		return nil, &spec.Error{Code: spec.CodeSpecMismatch, ID: rec.ID, Err: fmt.Errorf("sandbox %q exists with another spec", string(rec.Key)), Hint: "use --replace (Replace) to remove it and make a new one, or another key"}
+		return nil, mismatch(rec, want)
 	}
 	if !r.running(rec) {
 		return nil, nil
@@ -94,6 +98,31 @@ func (r *Root) adopt(ctx context.Context, rec, want *Record, o ProvisionOptions)
 		return nil, nil // it runs and takes no connection: it is ending
 	}
 	return conn, err
+}
+
+// mismatch says in which fields the place that exists is another than the one that is
+// wanted, and what it has where the record knows.
+func mismatch(rec, want *Record) error {
+	differ := "another spec"
+	if rec.SpecParts != nil {
+		var fields []string
+		for _, name := range spec.DifferingParts(rec.SpecParts, want.SpecParts) {
+			switch name {
+			case "workdir":
+				name = fmt.Sprintf("workdir (there %q)", rec.Workdir)
+			case "isolation":
+				name = fmt.Sprintf("isolation (there %s)", rec.Isolation)
+			case "network":
+				name = fmt.Sprintf("network (there %s)", rec.Network)
+			}
+			fields = append(fields, name)
+		}
+		differ += ": " + strings.Join(fields, ", ")
+	}
+	return &spec.Error{
+		Code: spec.CodeSpecMismatch, ID: rec.ID, Err: fmt.Errorf("sandbox %q exists with %s", string(rec.Key), differ),
+		Hint: "take another key, or ask for the same; `berth exec` uses it as it is; Replace (--replace) ends it and makes a new one",
+	}
 }
 
 // provisionLocked makes, starts or adopts a place. If it fails, the record that it

@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -63,6 +65,9 @@ func (r *Root) Running(rec Record) bool { return r.running(&rec) }
 
 func (r *Root) end(ctx context.Context, key spec.Key, o EndOptions, remove func(id string) error) error {
 	id := ID(r.Owner, key)
+	if err := r.trusted(); err != nil {
+		return err
+	}
 	if !dirExists(r.dirOf(id)) {
 		return ctx.Err()
 	}
@@ -115,7 +120,7 @@ func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptio
 			h.close()
 		}
 	}()
-	if err != nil || len(handles) == 0 {
+	if err != nil {
 		return err
 	}
 	grace := o.Grace
@@ -124,6 +129,9 @@ func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptio
 	}
 	asked, cancel := context.WithTimeout(ctx, max(grace, 0)+endSlack)
 	defer cancel()
+	if len(handles) == 0 {
+		return r.endUnseen(asked, id, max(grace, 0), o.Epoch)
+	}
 	if err := r.ask(asked, id, max(grace, 0), o.Epoch); spec.CodeOf(err) == spec.CodeStaleOwner {
 		return err
 	} else if err == nil && waitAll(asked, handles) {
@@ -135,8 +143,45 @@ func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptio
 	return force(handles)
 }
 
+// endUnseen ends a guest that takes connections and is no process here: it lives in
+// another pid namespace. It can only be asked; that it is gone shows in a connection
+// which it has never answered, and which the kernel closes with it.
+func (r *Root) endUnseen(ctx context.Context, id string, grace time.Duration, epoch uint64) error {
+	dir, err := openDir(r.dirOf(id))
+	if err != nil {
+		return nil // there is no place, so there is no guest
+	}
+	defer dir.Close()
+	stays := func(err error) error {
+		return &spec.Error{
+			Code: spec.CodeUnavailable, ID: id, Err: fmt.Errorf("the guest lives in another pid namespace and does not end: %w", err),
+			Hint: "end it where it was started",
+		}
+	}
+	for {
+		witness, err := connect(ctx, dir)
+		switch {
+		case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
+			return nil
+		case err != nil:
+			return stays(err)
+		}
+		if err := r.ask(ctx, id, grace, epoch); spec.CodeOf(err) == spec.CodeStaleOwner {
+			witness.Close()
+			return err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = witness.SetReadDeadline(time.Unix(1, 0)) })
+		_, err = witness.Read(make([]byte, 1))
+		stop()
+		witness.Close()
+		if ctx.Err() != nil {
+			return stays(err)
+		}
+	}
+}
+
 // open gives handles on the guest of a place and its wrapper, without those that are
-// gone.
+// gone, and without what only a record says to be one of them.
 func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 	var procs []proc
 	switch boot, err := bootID(); {
@@ -144,10 +189,11 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 		return nil, err
 	case rec == nil || rec.PID == 0:
 		procs = servants(r.dirOf(id))
-	case rec.BootID == boot:
-		procs = []proc{{rec.PID, rec.StartTicks}}
-		if rec.WrapperPID != 0 {
-			procs = append(procs, proc{rec.WrapperPID, rec.WrapperTicks})
+	case rec.BootID == boot && !rec.foreign():
+		for _, p := range []proc{{rec.PID, rec.StartTicks}, {rec.WrapperPID, rec.WrapperTicks}} {
+			if p.pid != 0 && servesPlace(p, r.dirOf(id), id) {
+				procs = append(procs, p)
+			}
 		}
 	}
 	var handles []*handle

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -16,22 +17,26 @@ import (
 const recordVersion = 1
 
 // maxRecordBytes bounds what is read of a record.
-const maxRecordBytes = 64 << 10
+const maxRecordBytes = 1 << 20
 
 // Record is what is kept about a place. It holds no environment: values may be
 // secrets.
 type Record struct {
-	ID        string   `json:"id"`
-	Key       spec.Key `json:"key"`
-	Owner     string   `json:"owner"`
-	SpecHash  string   `json:"spec_hash"`
-	Ephemeral bool     `json:"ephemeral,omitempty"`
+	ID       string   `json:"id"`
+	Key      spec.Key `json:"key"`
+	Owner    string   `json:"owner"`
+	SpecHash string   `json:"spec_hash"`
+	// SpecParts say which fields of another spec differ.
+	SpecParts map[string]string `json:"spec_parts,omitempty"`
+	Ephemeral bool              `json:"ephemeral,omitempty"`
 
 	// PID and StartTicks identify the guest's process as this machine sees it,
 	// within the boot that BootID names. PID 0: it is not known to run.
 	PID        int    `json:"pid,omitempty"`
 	StartTicks uint64 `json:"start_ticks,omitempty"`
 	BootID     string `json:"boot_id,omitempty"`
+	// PIDNamespace is where that pid is one; 0: where the reader is.
+	PIDNamespace uint64 `json:"pid_namespace,omitempty"`
 	// WrapperPID and WrapperTicks identify the process that keeps the wall
 	// around the guest and ends with it; 0 where there is none.
 	WrapperPID   int    `json:"wrapper_pid,omitempty"`
@@ -43,7 +48,11 @@ type Record struct {
 	OwnWorkdir bool           `json:"own_workdir,omitempty"`
 	Isolation  spec.Isolation `json:"isolation,omitempty"`
 	Network    spec.Network   `json:"network,omitempty"`
-	Created    time.Time      `json:"created"`
+	// Writable and Hidden are what the wall round the guest lets commands write
+	// and hides from them, Sealed the mount points on which it stands; empty where
+	// there is no wall.
+	Writable, Hidden, Sealed []string  `json:"-"`
+	Created                  time.Time `json:"created"`
 	// IdleTimeout and TTL are as provisioned; the guest enforces them.
 	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
 	TTL         time.Duration `json:"ttl_ns,omitempty"`
@@ -59,8 +68,11 @@ type Record struct {
 
 // recordJSON is a Record as it is written. A path is bytes, so it travels as such.
 type recordJSON struct {
-	Version int    `json:"version"`
-	Workdir []byte `json:"workdir"`
+	Version  int          `json:"version"`
+	Workdir  wire.Bytes   `json:"workdir"`
+	Writable []wire.Bytes `json:"writable,omitempty"`
+	Hidden   []wire.Bytes `json:"hidden,omitempty"`
+	Sealed   []wire.Bytes `json:"sealed,omitempty"`
 	*plainRecord
 }
 
@@ -68,7 +80,7 @@ type plainRecord Record
 
 // MarshalJSON implements json.Marshaler.
 func (r Record) MarshalJSON() ([]byte, error) {
-	return json.Marshal(recordJSON{recordVersion, []byte(r.Workdir), (*plainRecord)(&r)})
+	return json.Marshal(recordJSON{recordVersion, wire.Bytes(r.Workdir), toBytes(r.Writable), toBytes(r.Hidden), toBytes(r.Sealed), (*plainRecord)(&r)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It refuses what no Berth has written.
@@ -81,7 +93,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	if in.Version != recordVersion {
 		return fmt.Errorf("record version %d, want %d", in.Version, recordVersion)
 	}
-	plain.Workdir = string(in.Workdir)
+	plain.Workdir, plain.Writable, plain.Hidden, plain.Sealed = string(in.Workdir), toStrings(in.Writable), toStrings(in.Hidden), toStrings(in.Sealed)
 	if !validID(plain.ID) || !filepath.IsAbs(plain.Workdir) || plain.PID < 0 || plain.WrapperPID < 0 {
 		return fmt.Errorf("record out of range")
 	}
@@ -90,6 +102,22 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	}
 	*r = Record(plain)
 	return nil
+}
+
+func toBytes(in []string) []wire.Bytes {
+	var out []wire.Bytes
+	for _, s := range in {
+		out = append(out, wire.Bytes(s))
+	}
+	return out
+}
+
+func toStrings(in []wire.Bytes) []string {
+	var out []string
+	for _, b := range in {
+		out = append(out, string(b))
+	}
+	return out
 }
 
 const (

@@ -31,8 +31,9 @@ type Launch struct {
 	// Args are the guest's arguments, "serve" first. They name the listener as
 	// descriptor ListenFD.
 	Args []string
-	// Dir is the place's directory on this machine.
-	Dir string
+	// Dir is the place's directory on this machine, and State the directory in
+	// it that is the guest's own: to be written inside too.
+	Dir, State string
 }
 
 // The descriptors that a planned process inherits beside its standard streams.
@@ -51,6 +52,12 @@ type Plan struct {
 	// a JSON object with the guest's pid as "child-pid" to InfoFD, closes it,
 	// does not pass it on, and ends when the guest does.
 	Wrapped bool
+	// Writable and Hidden are what a wall lets commands write and hides from
+	// them, Sealed the mount points on which it stands; the record keeps them.
+	Writable, Hidden, Sealed []string
+	// Detach starts the process in a mount namespace of its own, in which nothing
+	// is shared with this machine's.
+	Detach bool
 }
 
 // ProvisionOptions modify Provision.

@@ -44,7 +44,7 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 		return nil, err
 	}
 	rec.PID, rec.StartTicks, rec.WrapperPID, rec.WrapperTicks = 0, 0, 0, 0
-	rec.BootID, rec.Epoch, rec.Notice = boot, o.Epoch, o.Notice
+	rec.BootID, rec.PIDNamespace, rec.Epoch, rec.Notice = boot, pidNamespace(), o.Epoch, o.Notice
 	dir := r.dirOf(rec.ID)
 	if err := r.save(rec); err != nil {
 		return nil, err
@@ -52,7 +52,17 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 	if err := makeWorkdir(rec); err != nil {
 		return nil, err
 	}
-	plan, err := r.Guest(ctx, Launch{Record: *rec, Spec: s, Args: serveArgs(rec, o), Dir: dir})
+	if err := checkRoot(s.WorkspaceRoot); err != nil {
+		return nil, err
+	}
+	state := filepath.Join(dir, stateName)
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, hostError(err)
+	}
+	planned := func() (Plan, error) {
+		return r.Guest(ctx, Launch{Record: *rec, Spec: s, Args: serveArgs(s, rec, state, o), Dir: dir, State: state})
+	}
+	plan, err := planned()
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +72,18 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 	}
 	defer listener.Close()
 	child, err := r.spawn(plan, dir, s.Env, listener)
+	if errors.Is(err, errAttached) {
+		rec.Notice = strings.TrimPrefix(rec.Notice+"; "+sharedNotice, "; ")
+		if plan, err = planned(); err == nil {
+			plan.Detach = false
+			child, err = r.spawn(plan, dir, s.Env, listener)
+		}
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
+	rec.Writable, rec.Hidden, rec.Sealed = plan.Writable, plan.Hidden, plan.Sealed
 	rec.PID, rec.StartTicks = child.guest.pid, child.guest.ticks
 	rec.WrapperPID, rec.WrapperTicks = child.wrapper.pid, child.wrapper.ticks
 	if err := r.save(rec); err != nil {
@@ -94,13 +112,31 @@ func makeWorkdir(rec *Record) error {
 	return &spec.Error{Code: code, Path: rec.Workdir, Err: fmt.Errorf("the workdir cannot be made: %w", err)}
 }
 
+// checkRoot refuses a workspace root that is missing or no directory.
+func checkRoot(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return &spec.Error{Code: spec.CodeInvalidPath, Path: dir, Err: fmt.Errorf("the workspace root: %w", err)}
+	}
+	return nil
+}
+
 // serveArgs are the guest's arguments.
-func serveArgs(rec *Record, o ProvisionOptions) []string {
+func serveArgs(s *spec.Spec, rec *Record, state string, o ProvisionOptions) []string {
 	peer := "outside" // behind a wall, only what is beyond it may connect
 	if rec.Isolation == spec.IsolationNone {
 		peer = "user"
 	}
-	args := []string{"serve", "--id", rec.ID, "--workdir", rec.Workdir, "--listen-fd", strconv.Itoa(ListenFD), "--peer", peer}
+	args := []string{"serve", "--id", rec.ID, "--workdir", rec.Workdir, "--state", state, "--listen-fd", strconv.Itoa(ListenFD), "--peer", peer}
+	if s.WorkspaceRoot != "" {
+		args = append(args, "--workspace-root", s.WorkspaceRoot)
+	}
 	if rec.Ephemeral {
 		args = append(args, "--ephemeral")
 	}
@@ -155,7 +191,33 @@ func listen(ctx context.Context, path string) (*os.File, net.Conn, error) {
 
 func connect(ctx context.Context, dir *os.File) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", sockPath(dir))
+	conn, err := d.DialContext(ctx, "unix", sockPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkServer(conn.(*net.UnixConn)); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// checkServer refuses a socket on which somebody else listens: it would be told what is
+// meant for the guest.
+func checkServer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	ctlErr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(ctlErr, err); err != nil {
+		return err
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return &spec.Error{Code: spec.CodePermission, Err: fmt.Errorf("uid %d listens in the place of the guest", cred.Uid)}
+	}
+	return nil
 }
 
 // child is a guest that this process has started.
@@ -167,10 +229,16 @@ type child struct {
 	err     error         // of the wait; to be read after ended
 }
 
+// errAttached says that the process could not be started in a mount namespace of its own.
+var errAttached = errors.New("no mount namespace of its own")
+
+// sharedNotice is what a person should know where that is so.
+const sharedNotice = "this user may not make a mount namespace: what is mounted on this machine later appears in the sandbox, and can be written there by whoever may write it here"
+
 // spawn starts the planned process: in a session of its own, with no descriptor of ours
 // but the listener, and with nobody's death tied to it - a parent-death signal follows
-// the thread that forked, and Go ends threads. What this program has itself inherited
-// open for its children is the guest's to close to its commands.
+// the thread that forked, and Go ends threads. The error is errAttached where the plan
+// demands what this user may not.
 func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.File) (*child, error) {
 	logPath := filepath.Join(dir, logName)
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
@@ -178,13 +246,7 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		return nil, hostError(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(plan.Path, plan.Args...)
-	cmd.Args[0] = processName(dir)
-	cmd.Dir = "/"
-	cmd.Env = environ(r.BaseEnv, env)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{ListenFD - 3: listener}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	files := []*os.File{ListenFD - 3: listener}
 	var info *os.File
 	if plan.Wrapped {
 		in, out, err := os.Pipe()
@@ -194,13 +256,31 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		defer in.Close()
 		defer out.Close()
 		info = in
-		cmd.ExtraFiles = append(cmd.ExtraFiles, out) // InfoFD
+		files = append(files, out) // InfoFD
 	}
-	if err := cmd.Start(); err != nil {
+	files = closeInherited(files)
+	ways := []syscall.SysProcAttr{{Setsid: true}}
+	if plan.Detach {
+		ways = detached()
+	}
+	var cmd *exec.Cmd
+	for _, way := range ways {
+		cmd = exec.Command(plan.Path, plan.Args...)
+		cmd.Args[0] = processName(dir)
+		cmd.Dir = "/"
+		cmd.Env = environ(r.BaseEnv, env)
+		cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, log, files, &way
+		if err = cmd.Start(); err == nil || !forbidden(err) {
+			break
+		}
+	}
+	switch {
+	case err != nil && plan.Detach && forbidden(err):
+		return nil, errAttached
+	case err != nil:
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started: %w", err)}
-	}
-	if plan.Wrapped {
-		cmd.ExtraFiles[InfoFD-3].Close()
+	case plan.Wrapped:
+		files[InfoFD-3].Close()
 	}
 	started, _ := identify(cmd.Process.Pid) // not waited for yet, so it is there
 	c := &child{guest: started, log: logPath, ended: make(chan struct{})}
@@ -216,6 +296,27 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		c.guest, c.wrapper = guest, started
 	}
 	return c, nil
+}
+
+// closeInherited extends the files of a child so that it does not get what this program
+// has itself inherited open for its children: the place outlives both, and would keep
+// somebody's pipe from ending.
+func closeInherited(files []*os.File) []*os.File {
+	const first = 3
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return files
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name.Name())
+		if err != nil || fd < first+len(files) {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			files = append(files, make([]*os.File, fd-first+1-len(files))...) // nil is closed
+		}
+	}
+	return files
 }
 
 // readInfo reads what a wrapper says of the process that it made.

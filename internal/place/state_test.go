@@ -3,6 +3,7 @@ package place_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -185,4 +186,36 @@ func TestLeaks(t *testing.T) {
 		g, f := count()
 		return g <= goroutines && f <= files
 	})
+}
+
+// TestInheritedDescriptors defends: neither a guest nor what wraps it holds open what this
+// program has inherited.
+func TestInheritedDescriptors(t *testing.T) {
+	r := newRoot(t)
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	const high = 77
+	if err := syscall.Dup2(int(out.Fd()), high); err != nil { // without close-on-exec
+		t.Fatal(err)
+	}
+	out.Close()
+	// What stands for the wrapper holds what it gets for as long as it lives.
+	r.Guest = func(context.Context, place.Launch) (place.Plan, error) {
+		return place.Plan{Path: "/bin/sleep", Args: []string{"1000"}}, nil
+	}
+	conn, _, err := r.Provision(within(t), keyed("k"), place.ProvisionOptions{})
+	syscall.Close(high)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := in.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := in.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("the pipe does not end: %d, %v", n, err)
+	}
 }

@@ -21,29 +21,72 @@ const (
 	sockName      = "sock"
 	logName       = "guest.log"
 	workspaceName = "workspace"
+	stateName     = "state"
 	locksName     = "locks"
 )
 
-// prepare makes the state directory, and refuses one that others could write to or
-// that is not ours.
+// prepare makes the state directory, and refuses one that is not trusted.
 func (r *Root) prepare() error {
-	if !filepath.IsAbs(r.Dir) {
-		return &spec.Error{Code: spec.CodeInvalidPath, Path: r.Dir, Err: errors.New("the state directory is not an absolute path")}
+	if err := r.trusted(); err != nil {
+		return err
 	}
 	for _, dir := range []string{r.Dir, filepath.Join(r.Dir, locksName)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return hostError(err)
+			e := hostError(err).(*spec.Error)
+			e.Hint = otherDirHint
+			return e
 		}
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(r.Dir, &st); err != nil {
-		return hostError(&fs.PathError{Op: "stat", Path: r.Dir, Err: err})
+	if err := r.trusted(); err != nil { // somebody may have been quicker
+		return err
 	}
-	if int(st.Uid) != os.Geteuid() {
-		return &spec.Error{Code: spec.CodePermission, Err: fmt.Errorf("the state directory belongs to uid %d", st.Uid), Hint: "name another state directory: " + r.Dir + " is not yours"}
-	}
-	if st.Mode&0o077 != 0 {
+	if info, err := os.Stat(r.Dir); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return hostError(os.Chmod(r.Dir, 0o700))
+	}
+	return nil
+}
+
+const otherDirHint = "name another state directory: BERTH_STATE_DIR for the berth command"
+
+// trusted refuses a state directory in which another user may have put something: what
+// is found there is believed, and decides which processes are spoken to and ended. It
+// must be ours, and of the directories on the way to it none may belong to another user,
+// or be open to others but as /tmp is. One that does not exist is trusted as far as it
+// does.
+func (r *Root) trusted() error {
+	if !filepath.IsAbs(r.Dir) {
+		return &spec.Error{Code: spec.CodeInvalidPath, Path: r.Dir, Err: errors.New("the state directory is not an absolute path")}
+	}
+	refuse := func(path, why string) error {
+		return &spec.Error{Code: spec.CodePermission, Path: path, Err: errors.New("the state directory is not safe here: " + why), Hint: otherDirHint}
+	}
+	var root unix.Stat_t
+	if err := unix.Stat("/", &root); err != nil {
+		return hostError(err)
+	}
+	paths := []string{filepath.Clean(r.Dir)} // by which it is reached, and where it lies
+	if resolved, err := filepath.EvalSymlinks(r.Dir); err == nil && resolved != paths[0] {
+		paths = append(paths, resolved)
+	}
+	euid, egid := uint32(os.Geteuid()), uint32(os.Getegid())
+	for _, path := range paths {
+		for at := path; at != "/"; at = filepath.Dir(at) {
+			var st unix.Stat_t
+			switch err := unix.Lstat(at, &st); {
+			case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+				continue
+			case err != nil:
+				return hostError(&fs.PathError{Op: "stat", Path: at, Err: err})
+			}
+			link := st.Mode&unix.S_IFMT == unix.S_IFLNK
+			switch {
+			case st.Uid != euid && (at == path && !link || st.Uid != root.Uid && st.Uid != 0):
+				return refuse(at, fmt.Sprintf("it belongs to uid %d", st.Uid))
+			case link || st.Mode&unix.S_ISVTX != 0 && at != path:
+			case st.Mode&0o002 != 0, st.Mode&0o020 != 0 && (at == path || st.Gid != egid && st.Gid != 0):
+				return refuse(at, "others can write to it")
+			}
+		}
 	}
 	return nil
 }
@@ -105,7 +148,7 @@ func (r *Root) remove(id string) error {
 	}
 	defer root.Close()
 	var errs []error
-	for _, name := range []string{workspaceName, sockName, logName, recordTemp} {
+	for _, name := range []string{workspaceName, stateName, sockName, logName, recordTemp} {
 		errs = append(errs, removeTree(root, name))
 	}
 	if errors.Join(errs...) == nil {

@@ -1,0 +1,144 @@
+package isolate
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// maxLinkBytes bounds what is read of the files by which a worktree and its repository
+// point at each other.
+const maxLinkBytes = 4 << 10
+
+// Repository is what git writes for a linked worktree outside of it.
+type Repository struct {
+	// Dir is the repository's directory; "": there is none.
+	Dir string
+	// Protected are the parts of it by which a program can be made to run outside,
+	// and those that say which repository the worktree belongs to.
+	Protected []string
+}
+
+// Worktree returns the repository that the linked worktree at dir belongs to, or the
+// zero value. What the files say is believed only where they point at each other, where
+// the repository lies as git itself puts it, belongs to the owner of dir or to the
+// caller, holds neither dir nor one of homes, and lies in none of the writable roots: a
+// command could have made it there, and can write to it anyway.
+func Worktree(dir string, homes, writable []string) Repository {
+	gitDir := linkedGitDir(dir)
+	if gitDir == "" {
+		return Repository{}
+	}
+	common, ok := follow(gitDir, "commondir", "")
+	if !ok || gitDir != filepath.Join(common, "worktrees", filepath.Base(gitDir)) || !isRepository(common) {
+		return Repository{}
+	}
+	for _, path := range append([]string{dir}, homes...) {
+		if w, err := trace(path); err == nil && within(w.target, common) {
+			return Repository{}
+		}
+	}
+	for _, path := range writable {
+		if w, err := trace(path); err == nil && (within(common, w.target) || within(gitDir, w.target)) {
+			return Repository{}
+		}
+	}
+	if !ownedBy(common, dir) || !ownedBy(gitDir, dir) {
+		return Repository{}
+	}
+	r := Repository{Dir: common}
+	for _, name := range []string{"config", "config.worktree", "hooks", "modules"} {
+		r.Protected = append(r.Protected, filepath.Join(common, name))
+	}
+	for _, name := range []string{"commondir", "gitdir"} {
+		r.Protected = append(r.Protected, filepath.Join(gitDir, name))
+	}
+	if slices.ContainsFunc(r.Protected, isLink) { // it could be replaced
+		return Repository{}
+	}
+	return r
+}
+
+// linkedGitDir returns the directory that the repository keeps for the worktree at dir,
+// if each names the other.
+func linkedGitDir(dir string) string {
+	gitDir, ok := follow(dir, ".git", "gitdir: ")
+	if !ok {
+		return ""
+	}
+	back, ok := follow(gitDir, "gitdir", "")
+	if !ok || !sameFile(back, filepath.Join(dir, ".git")) {
+		return ""
+	}
+	return gitDir
+}
+
+// follow resolves the path that a file of dir holds after a prefix.
+func follow(dir, name, prefix string) (string, bool) {
+	text, err := readSmall(filepath.Join(dir, name))
+	if err != nil {
+		return "", false
+	}
+	path, ok := strings.CutPrefix(strings.TrimSpace(text), prefix)
+	if !ok {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	w, err := trace(path)
+	return w.target, err == nil
+}
+
+// readSmall reads a small regular file that a command may have put there: it waits for
+// no pipe, touches no device and reads no more than it should.
+func readSmall(path string) (string, error) {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if !before.Mode().IsRegular() || before.Size() > maxLinkBytes {
+		return "", &fs.PathError{Op: "read", Path: path, Err: syscall.EINVAL}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	after, err := f.Stat()
+	if err == nil && !os.SameFile(before, after) {
+		err = &fs.PathError{Op: "read", Path: path, Err: syscall.EINVAL}
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxLinkBytes))
+	return string(data), err
+}
+
+// isRepository reports whether dir is what git takes for a repository, made of real
+// files and directories.
+func isRepository(dir string) bool {
+	for name, want := range map[string]fs.FileMode{"HEAD": 0, "objects": fs.ModeDir, "refs": fs.ModeDir} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Type() != want {
+			return false
+		}
+	}
+	return true
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"strings"
@@ -43,6 +44,14 @@ type Cmd struct {
 	// Timeout ends the command's whole tree; 0: none. That is a result: Wait
 	// returns an *ExitError with TimedOut set.
 	Timeout time.Duration
+	// NoOutputTimeout ends it once it has written nothing to either stream for
+	// so long; 0: never. That is a result like Timeout's, with NoOutput set.
+	NoOutputTimeout time.Duration
+	// User, Umask and Rlimits are as in Command: whom it runs as ("": as the
+	// place does), its file mode creation mask (nil: the place's) and limits.
+	User    string
+	Umask   *fs.FileMode
+	Rlimits map[string]uint64
 	// Key makes a repeated Start idempotent; see Command.Key.
 	Key string
 
@@ -139,7 +148,8 @@ func (c *Cmd) start() error {
 	stdio := Stdio{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
 	command := &Command{
 		Key: c.Key, Args: c.Args, Dir: c.Dir, Env: env, CleanEnv: c.CleanEnv,
-		Timeout: c.Timeout, Grace: c.WaitDelay, MergeOutput: sameWriter(c.Stdout, c.Stderr),
+		Timeout: c.Timeout, NoOutputTimeout: c.NoOutputTimeout, Grace: c.WaitDelay, MergeOutput: sameWriter(c.Stdout, c.Stderr),
+		User: c.User, Umask: c.Umask, Rlimits: c.Rlimits,
 	}
 	if command.MergeOutput {
 		stdio.Stderr = nil

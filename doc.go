@@ -11,6 +11,10 @@
 //	res, err := sb.Exec(ctx, berth.Shell("pytest -q"), berth.ExecOptions{Timeout: 2 * time.Minute})
 //	data, err := sb.Files().ReadFile(ctx, "report.txt")
 //
+// On this machine (backend/process) the program is its own guest if main begins with
+// selfexec.Main() of package guest/selfexec; the guest of other places is built with
+// the local Go toolchain when it is first needed. examples/library is a whole program.
+//
 // Cmd mirrors os/exec.Cmd, for streams and pipes. Exec gives a whole result with
 // capped output, for tools. Files is the byte-exact file API.
 //
@@ -22,6 +26,14 @@
 // wrong: it is a *Error with one of the codes of package spec, or io.EOF, or the
 // error of the caller's context. A result, a timeout, a lost place and a cancelled
 // caller are never taken for each other.
+//
+// A *Error has a Code, the sentinel of which errors.Is finds, and often a Hint, which is
+// advice for a person and not part of the message:
+//
+//	if errors.Is(err, berth.ErrNotFound) { ... }
+//	if e, ok := errors.AsType[*berth.Error](err); ok {
+//		log.Printf("%v (%s); %s", e, e.Code, e.Hint)
+//	}
 //
 // # Life of a sandbox
 //

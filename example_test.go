@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"time"
@@ -142,6 +143,32 @@ func ExampleSandbox_Files() {
 	// Output:
 	// "hello\n" <nil>
 	// true
+}
+
+// The files of a place are an io/fs file system too, for whatever takes one.
+func ExampleSandbox_FS() {
+	ctx := context.Background()
+	d, cleanUp := thisMachine()
+	defer cleanUp()
+	sb := berth.New(d, berth.Spec{Isolation: berth.IsolationNone}, berth.ProvisionOptions{})
+	defer sb.Close(ctx)
+
+	for _, name := range []string{"src/a.txt", "src/b/c.txt"} {
+		if err := sb.Files().WriteFile(ctx, name, []byte(name), files.WriteOptions{}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	err := fs.WalkDir(sb.FS(ctx, "src"), ".", func(path string, _ fs.DirEntry, err error) error {
+		fmt.Println(path)
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// .
+	// a.txt
+	// b
+	// b/c.txt
+	// <nil>
 }
 
 // A place with a key is found again, by other processes too.

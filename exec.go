@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -22,14 +24,49 @@ type ExecOptions struct {
 	// Timeout ends the command's whole tree; 0: none. Grace is the time between
 	// TERM and KILL then; 0: 5 s, negative: KILL at once.
 	Timeout, Grace time.Duration
+	// NoOutputTimeout ends the tree once the command has written nothing to
+	// either stream for so long; 0: never. See Command.NoOutputTimeout.
+	NoOutputTimeout time.Duration
 	// MaxOutputBytes is the most that is kept of each stream; 0:
 	// DefaultMaxOutputBytes. What is over it is read, counted and dropped.
 	MaxOutputBytes int64
 	// MergeOutput gives the command one pipe for both streams: Result.Stdout
 	// has all of its output, in the order of its writes.
 	MergeOutput bool
+	// OnOutput, if set, is called with the output as it comes, never
+	// concurrently: all of it, whatever MaxOutputBytes is, in pieces that may
+	// end anywhere. p is valid during the call only. A call that takes its time
+	// slows the command. When Exec has returned a result none follows.
+	OnOutput func(stream OutputStream, p []byte)
+	// KeepOutput keeps all output inside the place, to be read as the log of
+	// the job Result.LogID; see Command.KeepOutput.
+	KeepOutput bool
+
+	// User, Umask and Rlimits are as in Command: whom it runs as ("": as the
+	// place does), its file mode creation mask (nil: the place's) and limits.
+	User    string
+	Umask   *fs.FileMode
+	Rlimits map[string]uint64
+
 	// Key makes a repeated Exec idempotent; see Command.Key.
 	Key string
+}
+
+// OutputStream is one of a command's two output streams.
+type OutputStream int
+
+// The output streams, by their descriptors.
+const (
+	Stdout OutputStream = 1
+	Stderr OutputStream = 2
+)
+
+// String is "stdout" or "stderr".
+func (s OutputStream) String() string {
+	if s == Stderr {
+		return "stderr"
+	}
+	return "stdout"
 }
 
 // Result is what became of a command, and what it wrote.
@@ -46,12 +83,18 @@ type Result struct {
 	ExitCode int  // 128+n after a death by signal n; -1 if it is not known
 	Signal   int  // the signal that ended the leader, else 0
 	TimedOut bool // authoritative: no exit status means it
+	NoOutput bool // it timed out for its silence; TimedOut is set too
 	OOM      bool // the place's memory limit killed part of it
 	// Kill says what is known of the tree after it was ended, and Survivors
 	// what was still seen of it; see Exit.
 	Kill      spec.KillOutcome
 	Survivors []spec.Survivor
 	Duration  time.Duration // by the place's clock
+	// UserTime, SystemTime and MaxRSSBytes are what it used; see Exit.
+	UserTime, SystemTime time.Duration
+	MaxRSSBytes          int64
+	// LogID is the job under which its output is kept; "" without KeepOutput.
+	LogID string
 }
 
 // Success reports a command that ended by itself, in time, with status 0.
@@ -68,9 +111,19 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 	if o.MaxOutputBytes == 0 {
 		o.MaxOutputBytes = DefaultMaxOutputBytes
 	}
-	c := &Command{Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, Timeout: o.Timeout, Grace: o.Grace, MergeOutput: o.MergeOutput}
+	c := &Command{
+		Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, Timeout: o.Timeout, Grace: o.Grace,
+		NoOutputTimeout: o.NoOutputTimeout, MergeOutput: o.MergeOutput, KeepOutput: o.KeepOutput,
+		User: o.User, Umask: o.Umask, Rlimits: o.Rlimits,
+	}
 	stdout, stderr := newHeadTail(o.MaxOutputBytes), newHeadTail(o.MaxOutputBytes)
-	p, err := sb.start(ctx, "exec", c, Stdio{Stdin: o.Stdin, Stdout: stdout, Stderr: stderr})
+	stdio := Stdio{Stdin: o.Stdin, Stdout: stdout, Stderr: stderr}
+	if o.OnOutput != nil {
+		var turn sync.Mutex
+		stdio.Stdout = &listened{stdout, Stdout, o.OnOutput, &turn}
+		stdio.Stderr = &listened{stderr, Stderr, o.OnOutput, &turn}
+	}
+	p, err := sb.start(ctx, "exec", c, stdio)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +134,27 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 	r := &Result{
 		Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
 		StdoutOmitted: stdout.Omitted(), StderrOmitted: stderr.Omitted(),
-		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OOM: exit.OOM,
+		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM,
 		Kill: exit.Kill, Survivors: exit.Survivors, Duration: exit.Duration,
+		UserTime: exit.UserTime, SystemTime: exit.SystemTime, MaxRSSBytes: exit.MaxRSSBytes, LogID: exit.LogID,
 	}
 	r.Truncated = r.StdoutOmitted > 0 || r.StderrOmitted > 0
 	return r, nil
+}
+
+// listened is one stream of a command that somebody listens to.
+type listened struct {
+	kept   *headTail
+	stream OutputStream
+	tell   func(OutputStream, []byte)
+	turn   *sync.Mutex // of both streams
+}
+
+// Write implements io.Writer.
+func (l *listened) Write(p []byte) (int, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	n, err := l.kept.Write(p)
+	l.tell(l.stream, p)
+	return n, err
 }

@@ -12,7 +12,16 @@ import (
 // Relative names begin at the place's workdir.
 type Files struct{ sb *Sandbox }
 
-var _ files.FS = (*Files)(nil)
+var (
+	_ files.FS          = (*Files)(nil)
+	_ files.Chmodder    = (*Files)(nil)
+	_ files.Copier      = (*Files)(nil)
+	_ files.Globber     = (*Files)(nil)
+	_ files.Grepper     = (*Files)(nil)
+	_ files.BatchWriter = (*Files)(nil)
+	_ files.Namer       = (*Files)(nil)
+	_ files.Resolver    = (*Files)(nil)
+)
 
 // Files returns the place's files. It starts nothing by itself.
 func (sb *Sandbox) Files() *Files { return &Files{sb} }
@@ -79,18 +88,7 @@ func (f *Files) Stat(ctx context.Context, name string, o files.StatOptions) (fil
 // List yields the entries of a directory in no promised order. The first error ends
 // the sequence.
 func (f *Files) List(ctx context.Context, dir string) iter.Seq2[files.Info, error] {
-	return func(yield func(files.Info, error) bool) {
-		fsys, err := f.fs(ctx)
-		if err != nil {
-			yield(files.Info{}, f.sb.wrap(err, "list", dir))
-			return
-		}
-		for info, err := range fsys.List(ctx, dir) {
-			if !yield(info, f.sb.wrap(err, "list", dir)) {
-				return
-			}
-		}
-	}
+	return each(ctx, f, "list", dir, func(fsys files.FS) iter.Seq2[files.Info, error] { return fsys.List(ctx, dir) })
 }
 
 // Mkdir makes a directory.
@@ -119,17 +117,3 @@ func (f *Files) Rename(ctx context.Context, oldname, newname string, o files.Ren
 	}
 	return f.sb.wrap(err, "rename", oldname)
 }
-
-// openFile says in the errors of a file where they happened.
-type openFile struct {
-	files.File
-	sb   *Sandbox
-	name string
-}
-
-func (o *openFile) Read(p []byte) (int, error) {
-	n, err := o.File.Read(p)
-	return n, o.sb.wrap(err, "read", o.name)
-}
-
-func (o *openFile) Close() error { return o.sb.wrap(o.File.Close(), "read", o.name) }

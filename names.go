@@ -20,10 +20,15 @@ type (
 	Status    = spec.Status
 	Owned     = spec.Owned
 	Progress  = spec.Progress
+	JobInfo   = spec.Job
+	JobState  = spec.JobState
+	LogWindow = spec.LogWindow
+	LogInfo   = spec.LogInfo
 	Error     = spec.Error
 	Code      = spec.Code
 
 	Stdio            = driver.Stdio
+	Log              = driver.Log
 	Authority        = driver.Authority
 	ProvisionOptions = driver.ProvisionOptions
 	AttachOptions    = driver.AttachOptions
@@ -41,6 +46,14 @@ const (
 	NetworkNone    = spec.NetworkNone
 	NetworkLimited = spec.NetworkLimited
 	NetworkOpen    = spec.NetworkOpen
+)
+
+// The states of a job; see package spec.
+const (
+	JobRunning = spec.JobRunning
+	JobExited  = spec.JobExited
+	JobKilled  = spec.JobKilled
+	JobLost    = spec.JobLost
 )
 
 // The sentinels that callers compare with; package spec has one for each code.
@@ -62,3 +75,6 @@ var (
 
 // Shell returns the argv that runs script with /bin/sh, not as a login shell.
 func Shell(script string) []string { return spec.Shell(script) }
+
+// ShellWith is Shell with another shell that knows -c.
+func ShellWith(shell, script string) []string { return spec.ShellWith(shell, script) }

@@ -37,7 +37,7 @@ type Jobber interface {
 	// with ids. Their later events go to the new owner, and so do stalls and
 	// ends that the old one has not been told of. A wait or kill under way goes
 	// on. It returns what it moved; what has ended stays. An id that is unknown
-	// is CodeNotFound and moves nothing. from may equal to: nothing changes.
+	// is CodeNotFound and moves nothing. from may equal to: nothing moves.
 	HandOver(ctx context.Context, from, to string, ids []string) ([]spec.Job, error)
 	// JobEvents calls tell, never concurrently, with each event of the owner's
 	// jobs, those first that happened while nobody listened. An event is told

@@ -38,6 +38,12 @@ type Command struct {
 	// MergeOutput gives the command one pipe for stdout and stderr, in the
 	// order of its writes; Stdio.Stderr is not used then.
 	MergeOutput bool
+	// KeepOutput keeps all output in the place too, both streams in one log in
+	// the order in which their pieces arrived, up to DefaultMaxLogBytes. When the
+	// command has ended its record is among the jobs of the owner "" under Exit.LogID;
+	// nobody is told of its end. A stream that nobody takes is kept and counted
+	// like one that somebody does. Needs Caps.Jobs.
+	KeepOutput bool
 
 	// User runs the command as another user of the place: "uid", "uid:gid", or
 	// a name that the place's /etc/passwd has ("name", "name:group"). Empty:
@@ -127,10 +133,18 @@ type Exit struct {
 	StdoutBytes, StderrBytes int64
 	// Duration is from start to the leader's end by the place's clock.
 	Duration time.Duration
-	// UserTime, SystemTime and MaxRSSBytes are the leader's and its waited-for
-	// children's, as the kernel counts them.
+	// UserTime and SystemTime are what all processes of the command have spent
+	// up to its end where a tree kill is confirmed, else the leader's and its
+	// waited-for children's.
 	UserTime, SystemTime time.Duration
-	MaxRSSBytes          int64
+	// MaxRSSBytes is the most memory that one of them, the leader or a
+	// waited-for child, held at a time. The kernel counts from the fork on, when
+	// the child still is the guest: less than that (some 15 MiB) is not told
+	// apart and reads as the guest's own.
+	MaxRSSBytes int64
+	// LogID is the id of the job under which the output is found that was kept
+	// for KeepOutput.
+	LogID string
 }
 
 // Success reports a leader that ended by itself, in time, with status 0.

@@ -44,10 +44,14 @@ func (e *Error) Error() string {
 	if b.Len() > 0 {
 		b.WriteString(": ")
 	}
-	b.WriteString(e.Code.Info().Text)
+	code := e.Code.Info().Text
+	b.WriteString(code)
 	if e.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(oneLine(e.Err.Error()))
+		// A cause that ends with what the code says does not say it again.
+		cause := oneLine(e.Err.Error())
+		if cause = strings.TrimSuffix(": "+cause, ": "+code); cause != "" {
+			b.WriteString(cause)
+		}
 	}
 	return b.String()
 }

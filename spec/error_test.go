@@ -28,6 +28,9 @@ func TestErrorMessage(t *testing.T) {
 		{spec.Error{Path: "a\n\xff\x1b", Code: spec.CodeExists}, `"a\n\xff\x1b": already exists`},
 		{spec.Error{ID: "x", Code: spec.CodeInternal, Err: errors.New("first\nsecond\t\x1b[31mred\x7f\u0085")}, "x: internal error: first second  [31mred"},
 		{spec.Error{Code: spec.CodeInvalid, Hint: "never shown", Err: errors.New("why")}, "invalid: why"},
+		{spec.Error{Code: spec.CodePermission, Err: errors.New("permission denied")}, "permission denied"},
+		{spec.Error{Code: spec.CodePermission, Err: errors.New("mkdir /x: permission denied")}, "permission denied: mkdir /x"},
+		{spec.Error{Code: spec.CodeInvalid, Err: errors.New("it is invalid")}, "invalid: it is invalid"},
 	}
 	for _, tt := range tests {
 		if got := tt.err.Error(); got != tt.want {

@@ -15,6 +15,9 @@ const (
 // DefaultMaxLogBytes is the most that a job's log holds: 1 GiB.
 const DefaultMaxLogBytes = 1 << 30
 
+// MaxLogBytes is the most that JobOptions.MaxLogBytes can be: 64 GiB.
+const MaxLogBytes = 64 << 30
+
 // MaxOwnerBytes bounds the name of an owner.
 const MaxOwnerBytes = MaxKeyBytes
 
@@ -29,7 +32,8 @@ type JobOptions struct {
 	// ends nothing.
 	StallAfter time.Duration
 	// MaxLogBytes stops the log and never the job: what comes after is read,
-	// counted and dropped. 0: DefaultMaxLogBytes.
+	// counted and dropped, as it is when the place's disk is full. 0:
+	// DefaultMaxLogBytes; at most MaxLogBytes.
 	MaxLogBytes int64
 }
 
@@ -49,13 +53,13 @@ const (
 type Job struct {
 	ID    string // "job-1", "job-2", ...: unique in the place, never used again
 	Owner string
-	Args  []string
-	Dir   string // as it was given
+	Args  []string // as they were given; of long ones the first 16 KiB
+	Dir   string   // as it was given
 	State JobState
 	PID   int // the leader's, as seen inside the place
 
 	Started time.Time // by the place's clock
-	Ended   time.Time // zero while it runs
+	Ended   time.Time // zero while it runs; of a lost one when that was found
 	// Exit is valid unless State is JobRunning or JobLost.
 	Exit Exit
 
@@ -81,11 +85,13 @@ type JobQuery struct {
 // Lines are numbered from 1 and end with their newline.
 type LogWindow struct {
 	// From is the first line; 0 is 1. A negative one counts from the end: -10
-	// begins with the tenth line from the end, or the first one.
+	// begins with the tenth line from the end, or the first one. Past the end
+	// nothing is shown, or with Follow what is written next.
 	From int64
 	// Lines is the most lines; 0: to the end.
 	Lines int64
 	// Offset, if positive, is the first byte, counted from 0; From must be 0.
+	// What is left of the line that it lies in counts as a line.
 	Offset int64
 	// MaxBytes is the most bytes; 0: no limit.
 	MaxBytes int64

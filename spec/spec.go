@@ -24,8 +24,9 @@ type Spec struct {
 	Key   Key    `json:"key,omitempty"`
 	Image string `json:"image,omitempty"`
 	// Workdir is where commands run and relative paths begin: an absolute path
-	// inside the place. Empty: /workspace in a container, a fresh directory
-	// that ends with the sandbox elsewhere.
+	// inside the place. A place on the caller's own machine refuses one that
+	// does not exist, others make it. Empty: /workspace in a container, a fresh
+	// directory that ends with the sandbox elsewhere.
 	Workdir string `json:"workdir,omitempty"`
 	// Env is fixed when the place is created and given to every command that
 	// does not ask for a clean environment. Values survive byte for byte.
@@ -102,6 +103,48 @@ func (s *Spec) Clone() *Spec {
 // place. Callers resolve defaults first, so that "" and an explicit default
 // compare equal.
 func (s *Spec) Hash() string {
+	// JSON of plain strings and numbers cannot fail, and zero fields leave no
+	// trace: a field added later renames nothing that exists.
+	data, _ := json.Marshal(s.identity())
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Parts returns a short hash of each field that Hash covers and that is set, by the
+// field's name in JSON: what is kept of it says later which fields of another spec
+// differ, and holds nothing that could be a secret.
+func (s *Spec) Parts() map[string]string {
+	var fields map[string]json.RawMessage
+	data, _ := json.Marshal(s.identity())
+	_ = json.Unmarshal(data, &fields)
+	parts := make(map[string]string, len(fields))
+	for name, value := range fields {
+		sum := sha256.Sum256(value)
+		parts[name] = hex.EncodeToString(sum[:4])
+	}
+	return parts
+}
+
+// DifferingParts returns the names of the fields in which two results of Parts differ,
+// sorted.
+func DifferingParts(a, b map[string]string) []string {
+	var names []string
+	for name, part := range a {
+		if b[name] != part {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if _, both := a[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// identity is the spec as far as it says what the place is.
+func (s *Spec) identity() *Spec {
 	id := *s
 	id.Key, id.Env, id.IdleTimeout, id.TTL, id.Persist = "", nil, 0, 0, false
 	id.WritableRoots, id.HiddenPaths = sorted(s.WritableRoots), sorted(s.HiddenPaths)
@@ -112,11 +155,7 @@ func (s *Spec) Hash() string {
 			list[i] = lossless(list[i])
 		}
 	}
-	// JSON of plain strings and numbers cannot fail, and zero fields leave no
-	// trace: a field added later renames nothing that exists.
-	data, _ := json.Marshal(&id)
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
+	return &id
 }
 
 // lossless keeps apart what JSON would make the same: it replaces every byte that is

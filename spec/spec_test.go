@@ -196,3 +196,20 @@ func TestExit(t *testing.T) {
 		}
 	}
 }
+
+// Parts say which fields differ, by name, and nothing of what is in them.
+func TestPartsNameWhatDiffers(t *testing.T) {
+	a := spec.Spec{Image: "one", Network: spec.NetworkNone, WritableRoots: []string{"/a", "/b"}, Key: "k", Env: map[string]string{"TOKEN": "secret"}}
+	b := spec.Spec{Image: "two", Network: spec.NetworkNone, WritableRoots: []string{"/b", "/a"}, Workdir: "/w", Key: "other"}
+	if diff := cmp.Diff([]string{"image", "workdir"}, spec.DifferingParts(a.Parts(), b.Parts())); diff != "" {
+		t.Errorf("differing (-want +got):\n%s", diff)
+	}
+	if same := spec.DifferingParts(a.Parts(), a.Clone().Parts()); len(same) > 0 {
+		t.Errorf("a clone differs in %q", same)
+	}
+	for name, part := range a.Parts() {
+		if len(part) != 8 || name == "env" || name == "key" {
+			t.Errorf("part %s = %q", name, part)
+		}
+	}
+}

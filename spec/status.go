@@ -27,6 +27,10 @@ type Status struct {
 	// should know about this place, or "".
 	GuestVersion string
 	Notice       string
+	// Writable and Hidden are the paths that guard lets commands write, and those
+	// that it hides from them, as they were when the guest started; empty where
+	// there is no such wall.
+	Writable, Hidden []string
 }
 
 // Owned is one sandbox that carries our owner label, running or not.

@@ -196,8 +196,8 @@ func (o JobOptions) Validate() error {
 	if o.StallAfter < 0 || o.StallAfter > MaxTimeout {
 		return New(CodeInvalid, fmt.Sprintf("stall after %v: want 0 (never) to %v", o.StallAfter, MaxTimeout))
 	}
-	if o.MaxLogBytes < 0 {
-		return New(CodeInvalid, fmt.Sprintf("a log of %d bytes", o.MaxLogBytes))
+	if o.MaxLogBytes < 0 || o.MaxLogBytes > MaxLogBytes {
+		return New(CodeInvalid, fmt.Sprintf("a log of %d bytes: want 0 (%d) to %d", o.MaxLogBytes, int64(DefaultMaxLogBytes), int64(MaxLogBytes)))
 	}
 	return nil
 }

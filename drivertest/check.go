@@ -44,8 +44,14 @@ func (r Report) OK() bool { return r.Failed == 0 && r.Passed > 0 }
 
 // Check runs the cases outside of go test, Options.Parallel at once, and calls
 // report, if set, with each result as it comes, never concurrently. The error is for
-// a suite that could not run at all; a case that failed is in the Report.
+// a suite that could not run at all, CodeInvalid where Options.Only chooses no case; a
+// case that failed is in the Report.
 func Check(ctx context.Context, o Options, report func(Result)) (Report, error) {
+	if len((&suite{options: o}).chosen()) == 0 {
+		return Report{}, &spec.Error{
+			Code: spec.CodeInvalid, Err: fmt.Errorf("no case has a name that matches %q", o.Only), Hint: "cases that repeat or move a lot are among them with Soak (--soak) only",
+		}
+	}
 	s, err := open(ctx, o)
 	if err != nil {
 		return Report{}, err

@@ -78,8 +78,9 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, topic := range [][]Case{
-		execCases(), streamCases(), environCases(), workdirCases(), killCases(), backgroundCases(),
-		placeCases(), ownerCases(), keyCases(), fileCases(),
+		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), silenceCases(), backgroundCases(),
+		placeCases(), ownerCases(), keyCases(), fileCases(), rootCases(),
+		jobCases(), jobLogCases(), jobOwnerCases(),
 	} {
 		all = append(all, topic...)
 	}

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ func execCases() []Case {
 		{Name: "ExecResetsSignals", Rule: "Signal dispositions and mask of a command are reset.", Need: needCoreutils, Run: execDispositions},
 		{Name: "ExecDiesOfSIGPIPE", Rule: "A pipeline whose reader ends is ended by SIGPIPE.", Need: needShell, Run: execSIGPIPE},
 		{Name: "ExecInheritsNoDescriptors", Rule: "Every descriptor above 2 is closed.", Need: needShell, Run: execDescriptors},
+		{Name: "ExecTellsTheOutputLive", Rule: "OnOutput is called with the output as it comes, never concurrently and with all of it; the capped result is the same with and without.", Need: needShell, Run: execOnOutput},
+		{Name: "ExecTellsItsCosts", Rule: "The result says what the command used: CPU time, and the most memory that a process of it held.", Need: needShell, Run: execCosts},
 		{Name: "ExecCountsOutput", Rule: "Exit counts what the command wrote to its caller, whether or not it was kept.", Need: needCoreutils, Run: execCounts},
 		{Name: "WaitAnswersTheSame", Rule: "Wait may be called again and from several goroutines, and answers the same.", Need: needShell, Run: execWaitAgain},
 		{Name: "ExecAThousandTimes", Rule: "A place does not tire: the thousandth command is like the first.", Need: needCoreutils, Soak: true, Run: execThousand},
@@ -217,6 +220,51 @@ func execCounts(ctx context.Context, t T, e *Env) {
 	}
 	if c.Exit.StdoutBytes != 6 || c.Exit.StderrBytes != 0 || c.Exit.Duration <= 0 {
 		t.Errorf("stdout %d bytes, stderr %d, duration %v; want 6, 0 and some time", c.Exit.StdoutBytes, c.Exit.StderrBytes, c.Exit.Duration)
+	}
+}
+
+func execOnOutput(ctx context.Context, t T, e *Env) {
+	goOn, told := e.file("go"), false
+	script := `echo first; echo err >&2; while [ ! -e "$1" ]; do sleep 0.1; done; i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); done`
+	var said [3][]byte
+	inside, overlapped := 0, false
+	o := berth.ExecOptions{MaxOutputBytes: 1000, Timeout: long}
+	o.OnOutput = func(s berth.OutputStream, p []byte) {
+		overlapped = overlapped || inside != 0 // a second call at the same time is a race, too
+		inside++
+		said[s] = append(said[s], p...)
+		if !told && bytes.HasPrefix(said[berth.Stdout], []byte("first\n")) && len(said[berth.Stderr]) > 0 {
+			told = true
+			if err := e.Sandbox.Files().WriteFile(ctx, goOn, nil, files.WriteOptions{}); err != nil {
+				t.Errorf("write from the callback: %v", err)
+			}
+		}
+		inside--
+	}
+	argv := []string{"/bin/sh", "-c", script, "sh", goOn}
+	heard := e.Exec(ctx, t, argv, o)
+	o.OnOutput = nil
+	plain := e.Exec(ctx, t, argv, o)
+	if heard.TimedOut || overlapped {
+		t.Errorf("timed out %v, calls overlapped %v", heard.TimedOut, overlapped)
+	}
+	wantText(t, "stdout of the result", heard.Stdout, string(plain.Stdout))
+	wantText(t, "stderr of the result", heard.Stderr, string(plain.Stderr))
+	if heard.StdoutOmitted == 0 || heard.StdoutOmitted != plain.StdoutOmitted || int64(len(said[berth.Stdout])) != int64(len(heard.Stdout))+heard.StdoutOmitted {
+		t.Errorf("%d bytes were told, %d kept, %d omitted, without a listener %d", len(said[berth.Stdout]), len(heard.Stdout), heard.StdoutOmitted, plain.StdoutOmitted)
+	}
+	wantText(t, "stderr as it was told", said[berth.Stderr], "err\n")
+}
+
+func execCosts(ctx context.Context, t T, e *Env) {
+	r := e.Sh(ctx, t, `x=0123456789abcdef; i=0; while [ $i -lt 21 ]; do x=$x$x; i=$((i+1)); done; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo ${#x}`)
+	const size = 16 << 21
+	wantText(t, "stdout", r.Stdout, fmt.Sprintln(size))
+	if r.MaxRSSBytes < size || r.MaxRSSBytes > 32*size {
+		t.Errorf("it held %d bytes; want %d and some", r.MaxRSSBytes, size)
+	}
+	if spent := r.UserTime + r.SystemTime; r.UserTime <= 0 || r.SystemTime < 0 || spent > 4*r.Duration+time.Second {
+		t.Errorf("user %v, system %v of %v", r.UserTime, r.SystemTime, r.Duration)
 	}
 }
 

@@ -43,7 +43,7 @@ func (e *Env) filesEnv(ctx context.Context, t T) filestest.Env {
 		}
 		return err
 	})
-	env := filestest.Env{FS: fsys, Dir: dir}
+	env := filestest.Env{FS: fsys, Dir: dir, Soak: e.Options.Soak}
 	if e.Caps.Shell {
 		env.Shell = func(ctx context.Context, script string) (string, error) {
 			r, err := e.Sandbox.Exec(ctx, berth.Shell(script), e.marked(berth.ExecOptions{}))

@@ -25,7 +25,7 @@ type pipes struct {
 	lie  func(driver.Session) driver.Session
 }
 
-var pipeCaps = spec.Caps{Backend: "pipes", Isolation: spec.IsolationSet(spec.IsolationNone), Network: spec.NetworkSet(spec.NetworkOpen)}
+var pipeCaps = spec.Caps{Backend: "pipes", Jobs: spec.JobsProcess, Isolation: spec.IsolationSet(spec.IsolationNone), Network: spec.NetworkSet(spec.NetworkOpen)}
 
 func (p *pipes) Name() string { return "pipes" }
 
@@ -46,7 +46,7 @@ func (p *pipes) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionO
 		workdir = dir
 	}
 	// The guest outlives this call, so ctx is not the command's.
-	cmd := exec.Command(bin.Path, append(bin.Args, "serve", "--id", id, "--workdir", workdir, "--make-workdir", "--stdio")...)
+	cmd := exec.Command(bin.Path, append(bin.Args, "serve", "--id", id, "--workdir", workdir, "--make-workdir", "--stdio", "--state", dir+".state")...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	for name, value := range s.Env {
@@ -65,11 +65,11 @@ func (p *pipes) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionO
 		ID: id, Caps: pipeCaps, Authority: o.Authority,
 		OnClose: func(context.Context) error {
 			_ = cmd.Wait() // it ends with its input
-			return os.RemoveAll(dir)
+			return errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+".state"))
 		},
 	})
 	if err != nil {
-		return nil, errors.Join(err, cmd.Wait(), os.RemoveAll(dir))
+		return nil, errors.Join(err, cmd.Wait(), os.RemoveAll(dir), os.RemoveAll(dir+".state"))
 	}
 	if p.lie != nil {
 		return p.lie(session), nil

@@ -26,10 +26,25 @@ func TestMain(m *testing.M) {
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("suite", func(t *testing.T) {
-		drivertest.Run(t, drivertest.Options{Open: func() (driver.Driver, error) { return &pipes{dir: dir}, nil }})
+		o := drivertest.Options{Open: func() (driver.Driver, error) { return &pipes{dir: dir}, nil }}
+		if testing.Short() { // a backend's own tests run them all
+			o.Only = regexp.MustCompile("^(Exec|Command|Stdin|Files|Close)")
+		}
+		drivertest.Run(t, o)
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%d places are left, %v", len(left), err)
+	}
+}
+
+// A choice that no case is in is refused: nothing would have been tried.
+func TestCheckOfNothing(t *testing.T) {
+	_, err := drivertest.Check(t.Context(), drivertest.Options{
+		Only: regexp.MustCompile("^NoSuchCase$"),
+		Open: func() (driver.Driver, error) { t.Error("a driver was opened"); return nil, io.EOF },
+	}, nil)
+	if spec.CodeOf(err) != spec.CodeInvalid || !strings.Contains(err.Error(), "NoSuchCase") {
+		t.Errorf("%v; want invalid, with the pattern", err)
 	}
 }
 

@@ -2,68 +2,46 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/config"
 	"github.com/berth-dev/berth/spec"
 )
 
 const sigpipe spec.Signal = 13
 
-// commandFlags are the flags of the verbs that run a command.
+// commandFlags are the flags of the verbs that run a command and wait for it.
 type commandFlags struct {
-	env     []string
-	dir     string
-	noStdin bool
-	clean   bool
+	verb.CommandFlags
+	noStdin, keepOutput bool
 }
 
 func (f *commandFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&f.env, "env", "e", nil, "`NAME=VALUE` for the command's environment, or NAME to take the value from ours; repeatable")
-	flags.StringVar(&f.dir, "cwd", "", "`DIR` of the command, relative to the sandbox's workdir")
+	f.Add(flags)
 	flags.BoolVarP(&f.noStdin, "no-stdin", "n", false, "give the command an empty input instead of ours")
-	flags.BoolVar(&f.clean, "clean-env", false, "give the command nothing but --env for an environment")
-	addSettings(flags, "timeout")
+	flags.BoolVar(&f.keepOutput, "keep-output", false, "keep all output in the sandbox too, to be read with \"berth jobs logs\"")
+	verb.AddSettings(flags, "timeout")
 }
 
 // command builds the command that args and flags ask for.
 func (f *commandFlags) command(c *config.Config, args []string) (*berth.Command, error) {
-	env, err := environment(c, f.env)
+	command, err := f.Command(c, args)
 	if err != nil {
 		return nil, err
 	}
-	return &berth.Command{Args: args, Dir: f.dir, Env: env, CleanEnv: f.clean, Timeout: c.Timeout}, nil
-}
-
-// environment reads --env flags: NAME=VALUE, or NAME for the value that we have.
-func environment(c *config.Config, entries []string) (map[string]string, error) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
-	env := make(map[string]string, len(entries))
-	for _, entry := range entries {
-		name, value, given := strings.Cut(entry, "=")
-		if !given {
-			var ok bool
-			if value, ok = c.Lookup(name); !ok {
-				return nil, usageError("--env %s: there is no such variable here to take the value from", name)
-			}
-		}
-		env[name] = value
-	}
-	return env, spec.ValidateEnv(env)
+	command.Timeout, command.KeepOutput = c.Timeout, f.keepOutput
+	return command, nil
 }
 
 // outcome is what became of a command, as JSON has it.
@@ -71,6 +49,7 @@ type outcome struct {
 	ExitCode      int               `json:"exit_code"`
 	Signal        int               `json:"signal"`
 	TimedOut      bool              `json:"timed_out"`
+	NoOutput      bool              `json:"no_output"`
 	OOM           bool              `json:"oom"`
 	DurationMS    int64             `json:"duration_ms"`
 	Stdout        *string           `json:"stdout,omitempty"`
@@ -85,6 +64,7 @@ type outcome struct {
 	UserMS        int64             `json:"user_ms"`
 	SystemMS      int64             `json:"system_ms"`
 	MaxRSSBytes   int64             `json:"max_rss_bytes"`
+	LogID         string            `json:"log_id,omitempty"`
 	Sandbox       map[string]string `json:"sandbox"`
 }
 
@@ -92,7 +72,7 @@ type outcome struct {
 // what became of it. The error is a status where the command ran.
 func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, noStdin bool) error {
 	ctx := cmd.Context()
-	stdio := berth.Stdio{Stdin: a.stdin}
+	stdio := berth.Stdio{Stdin: a.Stdin}
 	if noStdin {
 		stdio.Stdin = nil
 	}
@@ -101,16 +81,16 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	through := func(w io.Writer) *passThrough {
 		return &passThrough{w: w, failed: func() { once.Do(func() { close(broken) }) }}
 	}
-	stdout, stderr := through(a.stdout), through(a.stderr)
+	stdout, stderr := through(a.Stdout), through(a.Stderr)
 	outCapture, errCapture := &capture{limit: berth.DefaultMaxOutputBytes}, &capture{limit: berth.DefaultMaxOutputBytes}
-	if stdio.Stdout, stdio.Stderr = stdout, stderr; a.json {
+	if stdio.Stdout, stdio.Stderr = stdout, stderr; a.JSON {
 		stdio.Stdout, stdio.Stderr = outCapture, errCapture
 	}
 	a.signals.hold()
 	defer a.signals.forwardTo(nil)
 	p, err := sb.Start(ctx, c, stdio)
 	if err != nil {
-		return explainStart(err, c.Args[0])
+		return verb.ExplainStart(err, c)
 	}
 	a.signals.forwardTo(p)
 	ended := make(chan struct{})
@@ -122,12 +102,15 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.print(newOutcome(sb, exit, outCapture, errCapture)); err != nil {
+	if a.JSON {
+		if err := a.Print(newOutcome(sb, exit, outCapture, errCapture)); err != nil {
 			return err
 		}
 	} else {
 		a.remark(cmd, c, exit)
+		if endedFromOutside(exit) && !a.signals.passedOn() && gone(ctx, sb) {
+			a.Note("%s: the sandbox was ended while the command ran", cmd.Name())
+		}
 	}
 	for _, w := range []*passThrough{stdout, stderr} {
 		if w.err != nil && !errors.Is(w.err, syscall.EPIPE) {
@@ -137,29 +120,39 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	return exitOf(exit)
 }
 
+// endedFromOutside reports whether a command died of what ends a sandbox.
+func endedFromOutside(exit spec.Exit) bool {
+	return !exit.TimedOut && !exit.OOM && (exit.Signal == int(spec.SIGTERM) || exit.Signal == int(spec.SIGKILL))
+}
+
+// gone reports whether a sandbox ends in these moments: its guest does so after its
+// commands.
+func gone(ctx context.Context, sb *berth.Sandbox) bool {
+	const patience, pause = 500 * time.Millisecond, 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if code := spec.CodeOf(sb.Ping(ctx)); code == spec.CodeNotFound || code == spec.CodeUnavailable {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
 // exitOf turns a result into an exit status.
 func exitOf(exit spec.Exit) error {
 	switch {
 	case exit.TimedOut:
-		return status(statusTimedOut)
+		return verb.Status(verb.StatusTimedOut)
 	case exit.Code == 0:
 		return nil
 	default:
-		return status(exit.Code)
+		return verb.Status(exit.Code)
 	}
-}
-
-// explainStart adds what people most often did wrong.
-func explainStart(err error, program string) error {
-	if spec.CodeOf(err) != spec.CodeStartFailed || spec.HintOf(err) != "" {
-		return err
-	}
-	e := spec.Wrap(err, "", "", "", "").(*spec.Error)
-	e.Hint = "the program is looked up inside the sandbox, on the PATH there"
-	if strings.ContainsAny(program, " |&;<>$") {
-		e.Hint = "for a shell's command line write: sh -c '" + strings.ReplaceAll(program, "'", `'\''`) + "'"
-	}
-	return e
 }
 
 // endWhenBroken ends a command whose output nobody takes any more, as a pipe would
@@ -182,42 +175,38 @@ func endWhenBroken(p target, broken, ended <-chan struct{}) {
 
 // remark tells a person what an exit status cannot say.
 func (a *app) remark(cmd *cobra.Command, c *berth.Command, exit spec.Exit) {
-	if exit.TimedOut {
-		a.note("%s: timed out after %v; --timeout DURATION allows more, --timeout 0 any time", cmd.Name(), c.Timeout)
+	switch {
+	case exit.NoOutput:
+		a.Note("%s: ended after %v without output; --no-output-timeout DURATION allows more, 0 any time", cmd.Name(), c.NoOutputTimeout)
+	case exit.TimedOut:
+		a.Note("%s: timed out after %v; --timeout DURATION allows more, --timeout 0 any time", cmd.Name(), c.Timeout)
+	}
+	if exit.LogID != "" {
+		a.Note("%s: the output is kept as %s", cmd.Name(), exit.LogID)
 	}
 	if exit.OOM {
-		a.note("%s: the sandbox's memory limit killed part of the command", cmd.Name())
+		a.Note("%s: the sandbox's memory limit killed part of the command", cmd.Name())
 	}
 	for _, s := range exit.Survivors {
-		a.note("%s: process %d (%s) outlived the end of the command", cmd.Name(), s.PID, s.Name)
+		a.Note("%s: process %d (%s) outlived the end of the command", cmd.Name(), s.PID, s.Name)
 	}
-	a.detail("%s: %v after %s, %d bytes of output", cmd.Name(), exit, short(exit.Duration), exit.StdoutBytes+exit.StderrBytes)
+	a.Detail("%s: %v after %s, %d bytes of output", cmd.Name(), exit, console.Short(exit.Duration), exit.StdoutBytes+exit.StderrBytes)
 }
 
 func newOutcome(sb *berth.Sandbox, exit spec.Exit, stdout, stderr *capture) outcome {
 	o := outcome{
-		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OOM: exit.OOM,
-		DurationMS: exit.Duration.Milliseconds(), Kill: exit.Kill, Survivors: exit.Survivors,
+		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM,
+		LogID: exit.LogID, DurationMS: exit.Duration.Milliseconds(), Kill: exit.Kill, Survivors: exit.Survivors,
 		UserMS: exit.UserTime.Milliseconds(), SystemMS: exit.SystemTime.Milliseconds(), MaxRSSBytes: exit.MaxRSSBytes,
 		Sandbox: map[string]string{"id": sb.ID(), "key": string(sb.Key())},
 	}
 	var data []byte
 	data, o.StdoutOmitted = stdout.bytes()
-	o.Stdout, o.StdoutB64 = textOrBase64(data)
+	o.Stdout, o.StdoutB64 = console.Text(data)
 	data, o.StderrOmitted = stderr.bytes()
-	o.Stderr, o.StderrB64 = textOrBase64(data)
+	o.Stderr, o.StderrB64 = console.Text(data)
 	o.Truncated = o.StdoutOmitted > 0 || o.StderrOmitted > 0
 	return o
-}
-
-// textOrBase64 gives bytes the form in which JSON keeps them whole.
-func textOrBase64(data []byte) (text, b64 *string) {
-	if utf8.Valid(data) {
-		s := string(data)
-		return &s, nil
-	}
-	s := base64.StdEncoding.EncodeToString(data)
-	return nil, &s
 }
 
 // passThrough hands bytes on until that fails. From then on it takes and drops them,

@@ -7,6 +7,8 @@ import (
 
 	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/drivertest"
+	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 )
 
 func newConform(a *app) *cobra.Command {
@@ -21,28 +23,28 @@ was broken, or the capability that is not declared.`,
 		Example: `  berth conform --backend process
   berth conform --backend process --isolation none --run 'Timeout|Kill'
   berth conform --backend docker --image busybox --json`,
-		Args: noArguments,
+		Args: verb.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.conform(cmd, only, soak)
 		},
 	}
 	cmd.Flags().StringVar(&only, "run", "", "only the cases whose name matches `REGEXP`")
 	cmd.Flags().BoolVar(&soak, "soak", false, "also the cases that repeat or move a lot")
-	addSettings(cmd.Flags(), placeSettings...)
-	a.addCompletions(cmd)
+	verb.AddSettings(cmd.Flags(), placeSettings...)
+	a.AddCompletions(cmd)
 	return cmd
 }
 
 func (a *app) conform(cmd *cobra.Command, only string, soak bool) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
-		return usageError("--run: %w", err)
+		return verb.Usage("--run: %w", err)
 	}
-	b, err := a.registry.Lookup(a.config.Backend)
+	b, err := a.Registry.Lookup(a.Config.Backend)
 	if err != nil {
 		return err
 	}
-	base, err := (&placeFlags{}).spec(a.config, b)
+	base, err := (&placeFlags{}).spec(a.Config, b)
 	if err != nil {
 		return err
 	}
@@ -60,13 +62,13 @@ func (a *app) conform(cmd *cobra.Command, only string, soak bool) error {
 	case broken != nil:
 		return broken
 	}
-	if a.json {
-		err = a.print(map[string]any{"backend": b.Name, "passed": report.Passed, "failed": report.Failed, "skipped": report.Skipped, "caps": report.Caps})
+	if a.JSON {
+		err = a.Print(map[string]any{"backend": b.Name, "passed": report.Passed, "failed": report.Failed, "skipped": report.Skipped, "caps": report.Caps})
 	} else {
-		err = a.say("%d passed, %d failed, %d skipped", report.Passed, report.Failed, report.Skipped)
+		err = a.Say("%d passed, %d failed, %d skipped", report.Passed, report.Failed, report.Skipped)
 	}
 	if err == nil && !report.OK() {
-		err = status(statusNo)
+		err = verb.Status(verb.StatusNo)
 	}
 	return err
 }
@@ -83,8 +85,8 @@ type caseLine struct {
 }
 
 func (a *app) showCase(b all.Backend, r drivertest.Result) error {
-	if a.json {
-		return a.print(caseLine{Backend: b.Name, Case: r.Case, Rule: r.Rule, Outcome: string(r.Outcome), Reason: r.Reason, Messages: r.Messages, DurationMS: r.Duration.Milliseconds()})
+	if a.JSON {
+		return a.Print(caseLine{Backend: b.Name, Case: r.Case, Rule: r.Rule, Outcome: string(r.Outcome), Reason: r.Reason, Messages: r.Messages, DurationMS: r.Duration.Milliseconds()})
 	}
 	line := string(r.Outcome)
 	switch r.Outcome {
@@ -95,18 +97,18 @@ func (a *app) showCase(b all.Backend, r drivertest.Result) error {
 	case drivertest.Skipped:
 		line = "skip"
 	}
-	text := r.Case + " " + short(r.Duration)
+	text := r.Case + " " + console.Short(r.Duration)
 	if r.Reason != "" {
 		text += " (" + r.Reason + ")"
 	}
-	if err := a.say("%-4s %s", line, clean(text)); err != nil || r.Outcome != drivertest.Failed {
+	if err := a.Say("%-4s %s", line, console.Clean(text)); err != nil || r.Outcome != drivertest.Failed {
 		return err
 	}
-	if err := a.say("     rule: %s", clean(r.Rule)); err != nil {
+	if err := a.Say("     rule: %s", console.Clean(r.Rule)); err != nil {
 		return err
 	}
 	for _, m := range r.Messages {
-		if err := a.say("     %s", clean(m)); err != nil {
+		if err := a.Say("     %s", console.Clean(m)); err != nil {
 			return err
 		}
 	}

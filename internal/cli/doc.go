@@ -2,6 +2,9 @@
 // flags into options, makes a call of the library, and prints. There is nothing
 // here that a Go program could not do by the public packages.
 //
+// The verbs for files and for jobs are in packages below, and so is what all share:
+// package verb finds sandboxes and reads flags, package console speaks to a person.
+//
 // # Output
 //
 // A command's own bytes pass through unchanged, both ways. Berth's results go to
@@ -11,7 +14,7 @@
 //
 // # Exit status
 //
-// run and exec pass the command's own status through; 124 means timed out, 125 that
-// berth itself failed, 126 and 127 that the program could not be started. The other
-// verbs use the code table of package spec.
+// run, exec and jobs wait pass the command's own status through; 124 means timed out,
+// 125 that berth itself failed, 126 and 127 that the program could not be started. The
+// other verbs use the code table of package spec.
 package cli

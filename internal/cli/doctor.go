@@ -9,6 +9,8 @@ import (
 
 	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -22,11 +24,12 @@ shown and do not count.`,
 		Example: `  berth doctor
   berth doctor --backend docker
   berth doctor --json | jq 'select(.state != "ok")'`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd) },
+		Args:        verb.NoArguments,
+		Annotations: map[string]string{verb.Tolerant: "yes"},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd) },
 	}
-	addSettings(cmd.Flags(), "backend", "owner")
-	a.addCompletions(cmd)
+	verb.AddSettings(cmd.Flags(), "backend", "owner")
+	a.AddCompletions(cmd)
 	return cmd
 }
 
@@ -41,14 +44,14 @@ type finding struct {
 }
 
 func (a *app) doctor(cmd *cobra.Command) error {
-	chosen, err := a.registry.Lookup(a.config.Backend)
+	chosen, err := a.Registry.Lookup(a.Config.Backend)
 	if err != nil {
 		return err
 	}
-	findings := []finding{a.checkConfig()}
-	p := a.progress("looking at what is here")
+	findings := a.checkConfig(cmd)
+	p := a.Progress("looking at what is here")
 	findings = append(findings, a.checkGuest(cmd))
-	for _, b := range a.registry.Backends() {
+	for _, b := range a.Registry.Backends() {
 		f := a.checkBackend(cmd, b)
 		f.Needed = b.Name == chosen.Name
 		if f.Needed && f.State == "off" {
@@ -56,35 +59,45 @@ func (a *app) doctor(cmd *cobra.Command) error {
 		}
 		findings = append(findings, f)
 	}
-	p.stop()
+	p.Stop()
 	for _, f := range findings {
 		if err := a.showFinding(f); err != nil {
 			return err
 		}
 		if f.Needed && f.State != "ok" {
-			err = status(statusNo)
+			err = verb.Status(verb.StatusNo)
 		}
 	}
 	return err
 }
 
-func (a *app) checkConfig() finding {
-	f := finding{Name: "configuration", State: "ok", Detail: a.config.File, Needed: true}
+// checkConfig says what is wrong with the settings; the rest is looked at with defaults in
+// their place.
+func (a *app) checkConfig(cmd *cobra.Command) []finding {
+	f := finding{Name: "configuration", State: "ok", Detail: a.Config.File, Needed: true}
+	var wrong []finding
+	for _, err := range a.Wrong {
+		wrong = append(wrong, f.failed(cmd, err))
+	}
 	if f.Detail == "" {
 		f.Detail = "no file"
 	}
-	if len(a.config.Unknown) > 0 {
+	if len(a.Config.Unknown) > 0 {
 		f.State = "missing"
-		f.Detail = "variables that mean nothing: " + strings.Join(a.config.Unknown, ", ")
+		f.Detail = "variables that mean nothing: " + strings.Join(a.Config.Unknown, ", ")
 		f.Hint = "`berth info --settings` shows those that do"
+		return append(wrong, f)
 	}
-	return f
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return []finding{f}
 }
 
 // checkGuest finds a guest binary as a backend would for a place of our platform.
 func (a *app) checkGuest(cmd *cobra.Command) finding {
 	f := finding{Name: "guest", Needed: true}
-	bin, err := guest.Binary(cmd.Context(), "linux", runtime.GOARCH, a.config.Backends().Process.Guest)
+	bin, err := guest.Binary(cmd.Context(), "linux", runtime.GOARCH, a.Config.Backends().Process.Guest)
 	if err != nil {
 		return f.failed(cmd, err)
 	}
@@ -120,11 +133,11 @@ func (f finding) failed(cmd *cobra.Command, err error) finding {
 }
 
 func (a *app) showFinding(f finding) error {
-	if a.json {
-		return a.print(f)
+	if a.JSON {
+		return a.Print(f)
 	}
-	if err := a.say("%-8s %-14s %s", f.State, f.Name, clean(f.Detail)); err != nil || f.Hint == "" {
+	if err := a.Say("%-8s %-14s %s", f.State, f.Name, console.Clean(f.Detail)); err != nil || f.Hint == "" {
 		return err
 	}
-	return a.say("%23s hint: %s", "", clean(f.Hint))
+	return a.Say("%23s hint: %s", "", console.Clean(f.Hint))
 }

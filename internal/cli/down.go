@@ -2,13 +2,13 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -26,10 +26,10 @@ sandbox is looked for on all backends, the configured one first. --all means all
   berth down --key a --key b
   berth down --key maybe --if-exists
   berth down --all --backend docker`,
-		Args: noArguments,
+		Args: verb.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if everything == (len(keys) > 0) {
-				return usageError("want either --key KEY or --all")
+				return verb.Usage("want either --key KEY or --all")
 			}
 			if everything {
 				return a.downAll(cmd)
@@ -37,18 +37,18 @@ sandbox is looked for on all backends, the configured one first. --all means all
 			return a.downKeys(cmd, keys, ifExists)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&keys, "key", "k", nil, "`KEY` of a sandbox; repeatable")
+	verb.AddKeys(cmd.Flags(), &keys, "`KEY` of a sandbox; repeatable")
 	cmd.Flags().BoolVar(&everything, "all", false, "every sandbox")
 	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "a key that no sandbox has is no error")
-	addSettings(cmd.Flags(), "backend", "owner")
-	a.addCompletions(cmd)
+	verb.AddSettings(cmd.Flags(), "backend", "owner")
+	a.AddCompletions(cmd)
 	return cmd
 }
 
 // downKeys removes the sandboxes that have the keys. Reap does not mind a key that nothing
 // has; a person who mistyped one does.
 func (a *app) downKeys(cmd *cobra.Command, keys []string, ifExists bool) error {
-	d, _, err := a.open()
+	d, _, err := a.Open()
 	if err != nil {
 		return err
 	}
@@ -64,20 +64,23 @@ func (a *app) downKeys(cmd *cobra.Command, keys []string, ifExists bool) error {
 }
 
 func (a *app) downKey(cmd *cobra.Command, d driver.Driver, owned []spec.Owned, name string, ifExists bool) error {
-	key, err := keyOf(name)
+	key, err := verb.KeyOf(name)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(owned, func(o spec.Owned) bool { return o.Key == key }) {
 		return a.remove(cmd, d, key)
 	}
-	if other, ok := a.elsewhere(cmd.Context(), key); ok {
+	other, err := a.Elsewhere(cmd.Context(), key)
+	switch {
+	case err == nil:
 		return a.remove(cmd, other, key)
-	}
-	if ifExists {
+	case ifExists:
 		return nil
 	}
-	return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("no sandbox has the key %s", key), Hint: "`berth ls` lists the sandboxes; --if-exists makes this no error"}
+	e := spec.Wrap(err, "", "", "", "").(*spec.Error)
+	e.Hint = "`berth ls` lists the sandboxes; --if-exists makes this no error"
+	return e
 }
 
 // downAll removes all sandboxes that the command line means.
@@ -88,10 +91,10 @@ func (a *app) downAll(cmd *cobra.Command) error {
 	}
 	var failed error
 	for _, o := range found {
-		b, err := a.registry.Lookup(o.Backend)
+		b, err := a.Registry.Lookup(o.Backend)
 		var d driver.Driver
 		if err == nil {
-			d, err = openOne(b)
+			d, err = verb.OpenOne(b)
 		}
 		if err == nil {
 			err = a.remove(cmd, d, o.Key)
@@ -99,22 +102,22 @@ func (a *app) downAll(cmd *cobra.Command) error {
 		failed = a.collect(cmd, failed, err)
 	}
 	if len(found) == 0 {
-		a.note("no sandboxes")
+		a.Note("no sandboxes")
 	}
 	return failed
 }
 
 func (a *app) remove(cmd *cobra.Command, d driver.Driver, key spec.Key) error {
-	p := a.progress("removing " + string(key))
+	p := a.Progress("removing " + string(key))
 	err := berth.Reap(cmd.Context(), d, key, berth.ReapOptions{})
-	p.stop()
+	p.Stop()
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.print(map[string]string{"removed": string(key), "backend": d.Name()})
+	if a.JSON {
+		return a.Print(map[string]string{"removed": string(key), "backend": d.Name()})
 	}
-	return a.say("removed %s", key)
+	return a.Say("removed %s", key)
 }
 
 // collect reports the error before, so that each gets its line and the last decides

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/cli/verb"
 )
 
 func newExec(a *app) *cobra.Command {
@@ -15,34 +17,35 @@ starts and makes nothing: see "berth up" for that. Without --backend the sandbox
 looked for on all backends, the configured one first.
 
 Everything from the first word that is no flag belongs to the command. It is no
-shell's line: write sh -c '...' for one. Three interrupts within two seconds kill it.`,
+shell's line: write sh -c '...' for one. It gets no terminal, whatever ours is. Three
+interrupts within two seconds kill it.`,
 		Example: `  berth exec --key session-1 -- pytest -q
   berth exec --key session-1 --cwd src --env DEBUG=1 -- make
   berth exec --key session-1 --env GITHUB_TOKEN -- gh pr list
   tar c . | berth exec --key session-1 -- tar x`,
-		Args:        needCommand,
-		Annotations: map[string]string{passThroughKey: "yes"},
+		Args:        verb.NeedCommand,
+		Annotations: map[string]string{verb.PassThrough: "yes", notesKey: environmentNote},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.exec(cmd, key, &command, args)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().StringVarP(&key, "key", "k", "", "`KEY` of the sandbox")
-	addSettings(cmd.Flags(), "backend", "owner")
+	verb.AddKey(cmd.Flags(), &key, "`KEY` of the sandbox")
+	verb.AddSettings(cmd.Flags(), "backend", "owner")
 	command.add(cmd.Flags())
-	a.addCompletions(cmd)
+	a.AddCompletions(cmd)
 	return cmd
 }
 
 func (a *app) exec(cmd *cobra.Command, name string, flags *commandFlags, args []string) error {
-	c, err := flags.command(a.config, args)
+	c, err := flags.command(a.Config, args)
 	if err != nil {
 		return err
 	}
-	sb, _, err := a.attach(cmd.Context(), name)
+	sb, _, err := a.Attach(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
-	defer cleanup(cmd.Context(), sb.Detach)
+	defer verb.Detach(cmd.Context(), sb)
 	return a.execute(cmd, sb, c, flags.noStdin)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/backend/all"
+	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -25,11 +27,14 @@ Without --key it asks the backend that --backend names, or all of them.`,
   berth info --backend process
   berth info --key session-1
   berth info --settings`,
-		Args: noArguments,
+		Args:        verb.NoArguments,
+		Annotations: map[string]string{verb.Tolerant: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case showConfig:
 				return a.infoSettings()
+			case len(a.Wrong) > 0:
+				return a.Wrong[0]
 			case key != "":
 				return a.infoSandbox(cmd, key)
 			default:
@@ -37,10 +42,10 @@ Without --key it asks the backend that --backend names, or all of them.`,
 			}
 		},
 	}
-	cmd.Flags().StringVarP(&key, "key", "k", "", "`KEY` of the sandbox")
+	verb.AddKey(cmd.Flags(), &key, "`KEY` of the sandbox")
 	cmd.Flags().BoolVar(&showConfig, "settings", false, "every setting, its value, and where that comes from")
-	addSettings(cmd.Flags(), "backend", "owner")
-	a.addCompletions(cmd)
+	verb.AddSettings(cmd.Flags(), "backend", "owner")
+	a.AddCompletions(cmd)
 	return cmd
 }
 
@@ -64,15 +69,19 @@ type statusLine struct {
 	ExpiresInMS  *int64     `json:"expires_in_ms,omitempty"`
 	GuestVersion string     `json:"guest_version,omitempty"`
 	Notice       string     `json:"notice,omitempty"`
+	// Writes and Hides are the paths of this machine that commands may write, and
+	// those that are hidden from them.
+	Writes []string `json:"writes,omitempty"`
+	Hides  []string `json:"hides,omitempty"`
 }
 
 func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	ctx := cmd.Context()
-	sb, d, err := a.attach(ctx, name)
+	sb, d, err := a.Attach(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer cleanup(ctx, sb.Detach)
+	defer verb.Detach(ctx, sb)
 	caps, err := sb.Caps(ctx)
 	if err != nil {
 		return err
@@ -81,24 +90,31 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: newStatusLine(st)})
+	if a.JSON {
+		return a.Print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: newStatusLine(st)})
 	}
 	rows := [][]string{
 		{"key", string(sb.Key())},
 		{"id", sb.ID()},
 		{"state", string(st.State)},
-		{"up for", short(st.Uptime)},
+		{"up for", console.Short(st.Uptime)},
 		{"clients", strconv.Itoa(st.Clients)},
 		{"commands", strconv.Itoa(st.Commands)},
-		{"ends if idle in", short(st.IdleIn)},
-		{"ends in", short(st.ExpiresIn)},
-		{"guest", orDash(st.GuestVersion)},
+		{"ends if idle in", console.Short(st.IdleIn)},
+		{"ends in", console.Short(st.ExpiresIn)},
+		{"guest", console.OrDash(st.GuestVersion)},
 	}
 	if st.Notice != "" {
 		rows = append(rows, []string{"notice", st.Notice})
 	}
-	return a.table(append(rows, capsRows(caps)...))
+	rows = append(rows, capsRows(caps)...)
+	for _, path := range st.Writable {
+		rows = append(rows, []string{"writes", path})
+	}
+	for _, path := range st.Hidden {
+		rows = append(rows, []string{"hides", path})
+	}
+	return a.Table(rows)
 }
 
 func newStatusLine(st spec.Status) *statusLine {
@@ -112,15 +128,16 @@ func newStatusLine(st spec.Status) *statusLine {
 	return &statusLine{
 		State: st.State, Started: st.Started, UptimeMS: st.Uptime.Milliseconds(), Clients: st.Clients, Commands: st.Commands,
 		IdleInMS: left(st.IdleIn), ExpiresInMS: left(st.ExpiresIn), GuestVersion: st.GuestVersion, Notice: st.Notice,
+		Writes: st.Writable, Hides: st.Hidden,
 	}
 }
 
 // infoBackends asks one backend, whose failure is ours, or all of them.
 func (a *app) infoBackends(cmd *cobra.Command) error {
-	backends := a.registry.Backends()
+	backends := a.Registry.Backends()
 	one := cmd.Flags().Changed("backend")
 	if one {
-		b, err := a.registry.Lookup(a.config.Backend)
+		b, err := a.Registry.Lookup(a.Config.Backend)
 		if err != nil {
 			return err
 		}
@@ -131,8 +148,8 @@ func (a *app) infoBackends(cmd *cobra.Command) error {
 		if err != nil && one {
 			return err
 		}
-		if i > 0 && !a.json {
-			if err := a.say(""); err != nil {
+		if i > 0 && !a.JSON {
+			if err := a.Say(""); err != nil {
 				return err
 			}
 		}
@@ -149,20 +166,20 @@ func (a *app) showBackend(cmd *cobra.Command, b all.Backend, caps spec.Caps, fai
 	if failed != nil {
 		code, message, hint := describe(cmd, failed)
 		line.Caps, line.Error = nil, &failure{Code: code, Message: message, Hint: hint, Retryable: code.Info().Retryable}
-		rows = append(rows, []string{"cannot be used", message}, []string{"hint", orDash(hint)})
+		rows = append(rows, []string{"cannot be used", message}, []string{"hint", console.OrDash(hint)})
 	} else {
 		rows = append(rows, capsRows(caps)[1:]...)
 	}
-	if a.json {
-		return a.print(line)
+	if a.JSON {
+		return a.Print(line)
 	}
-	return a.table(rows)
+	return a.Table(rows)
 }
 
 func probe(ctx context.Context, b all.Backend) (spec.Caps, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, verb.AnswerTimeout)
 	defer cancel()
-	d, err := openOne(b)
+	d, err := verb.OpenOne(b)
 	if err != nil {
 		return spec.Caps{}, err
 	}
@@ -189,17 +206,17 @@ func capsRows(c spec.Caps) [][]string {
 	}
 	rows := [][]string{
 		{"backend", c.Backend},
-		{"system", orDash(strings.Trim(c.OS+"/"+c.Arch, "/"))},
-		{"isolation", orDash(c.Isolation.String())},
-		{"network", orDash(c.Network.String())},
+		{"system", console.OrDash(strings.Trim(c.OS+"/"+c.Arch, "/"))},
+		{"isolation", console.OrDash(c.Isolation.String())},
+		{"network", console.OrDash(c.Network.String())},
 		{"found again by key", yes(c.Keyed)},
 		{"image", yes(c.Image)},
 		{"writable roots", yes(c.WritableRoots)},
 		{"hidden paths", yes(c.HiddenPaths)},
-		{"limits", orDash(strings.Join(limits, ","))},
+		{"limits", console.OrDash(strings.Join(limits, ","))},
 		{"hardening", yes(c.Hardening)},
 		{"guest shielded", yes(c.Shielded)},
-		{"ending a tree", orDash(string(c.KillTree))},
+		{"ending a tree", console.OrDash(string(c.KillTree))},
 		{"survives a lost connection", yes(c.Resume)},
 	}
 	for line := range strings.SplitSeq(c.Missing, "\n") {
@@ -210,24 +227,28 @@ func capsRows(c spec.Caps) [][]string {
 	return rows
 }
 
-// infoSettings prints every setting, its value and its source.
+// infoSettings prints every setting, its value and its source; what is wrong has its
+// default, and is said.
 func (a *app) infoSettings() error {
+	for _, err := range a.Wrong {
+		a.Note("info: %v", err)
+	}
 	rows := [][]string{{"SETTING", "VALUE", "FROM", "VARIABLE", "FLAG"}}
-	for _, v := range a.config.Values {
+	for _, v := range a.Config.Values {
 		flag := v.Flag
 		if flag != "" {
 			flag = "--" + flag
 		}
-		if a.json {
-			if err := a.print(map[string]string{"setting": v.Key, "value": v.Text, "from": v.Source, "variable": v.Env, "flag": flag, "help": v.Help}); err != nil {
+		if a.JSON {
+			if err := a.Print(map[string]string{"setting": v.Key, "value": v.Text, "from": v.Source, "variable": v.Env, "flag": flag, "help": v.Help}); err != nil {
 				return err
 			}
 			continue
 		}
-		rows = append(rows, []string{v.Key, orDash(v.Text), v.Source, orDash(v.Env), orDash(flag)})
+		rows = append(rows, []string{v.Key, console.OrDash(v.Text), v.Source, console.OrDash(v.Env), console.OrDash(flag)})
 	}
-	if a.json {
+	if a.JSON {
 		return nil
 	}
-	return a.table(rows)
+	return a.Table(rows)
 }

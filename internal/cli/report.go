@@ -3,29 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
-
-// status is the error of a verb that has said what there is to say: only the exit
-// status is left.
-type status int
-
-func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
-// misuse is a command line that makes no sense.
-type misuse struct{ err error }
-
-func (m *misuse) Error() string { return m.err.Error() }
-
-func usageError(format string, args ...any) error {
-	return &misuse{fmt.Errorf(format, args...)}
-}
 
 // failure is an error as JSON has it.
 type failure struct {
@@ -36,8 +22,15 @@ type failure struct {
 }
 
 // finish reports err and returns the exit status of the verb that returned it.
-func (a *app) finish(verb *cobra.Command, err error) int {
-	var s status
+func (a *app) finish(cmd *cobra.Command, err error) int {
+	var s verb.Status
+	var many verb.Errors
+	if errors.As(err, &many) {
+		for _, e := range many[:len(many)-1] {
+			a.finish(cmd, e)
+		}
+		err = many[len(many)-1]
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -47,19 +40,19 @@ func (a *app) finish(verb *cobra.Command, err error) int {
 		// Whoever read our output has enough of it.
 		return 128 + int(syscall.SIGPIPE)
 	}
-	code, message, hint := describe(verb, err)
-	if a.json {
-		a.print(map[string]failure{"error": {Code: code, Message: message, Hint: hint, Retryable: code.Info().Retryable}})
+	code, message, hint := describe(cmd, err)
+	if a.JSON {
+		a.Print(map[string]failure{"error": {Code: code, Message: message, Hint: hint, Retryable: code.Info().Retryable}})
 	} else {
-		a.complain(verb.Name(), message, hint)
+		a.Complain(strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "berth"), " "), message, hint)
 	}
-	return exitStatus(verb, code, err)
+	return exitStatus(cmd, code, err)
 }
 
 // describe splits an error into what a person, or a program, wants to know.
-func describe(verb *cobra.Command, err error) (code spec.Code, message, hint string) {
-	help := verb.CommandPath() + " --help"
-	var m *misuse
+func describe(cmd *cobra.Command, err error) (code spec.Code, message, hint string) {
+	help := cmd.CommandPath() + " --help"
+	var m *verb.Misuse
 	var i *interrupted
 	switch {
 	case errors.As(err, &m):
@@ -73,8 +66,8 @@ func describe(verb *cobra.Command, err error) (code spec.Code, message, hint str
 	if hint == "" {
 		hint = usualHints[code]
 	}
-	if hint == "" {
-		hint = help
+	if e, ok := errors.AsType[*spec.Error](err); hint == "" && !(ok && e.Op == "config") {
+		hint = help // which says nothing of a file that is wrong
 	}
 	return code, err.Error(), hint
 }
@@ -92,47 +85,18 @@ var usualHints = map[spec.Code]string{
 }
 
 // exitStatus derives the exit status from the code table.
-func exitStatus(verb *cobra.Command, code spec.Code, err error) int {
+func exitStatus(cmd *cobra.Command, code spec.Code, err error) int {
 	var i *interrupted
 	switch {
 	case errors.As(err, &i):
 		return 128 + int(i.signal)
-	case !passesThrough(verb):
+	case !passesThrough(cmd):
 		return code.Info().ExitCode
 	case code != spec.CodeStartFailed:
-		return statusFailed
+		return verb.StatusFailed
 	case errors.Is(err, fs.ErrNotExist):
-		return statusNotFound
+		return verb.StatusNotFound
 	default:
-		return statusNotExecutable
-	}
-}
-
-// complain prints an error for a person: one line, and one with the hint.
-func (a *app) complain(verb, message, hint string) {
-	prefix, dim, end := "berth: ", "", ""
-	if a.colour() {
-		prefix, dim, end = "\x1b[1;31mberth:\x1b[0m ", "\x1b[2m", "\x1b[0m"
-	}
-	if verb != "" && verb != "berth" {
-		prefix += verb + ": "
-	}
-	fmt.Fprintf(a.stderr, "%s%s\n", prefix, clean(message))
-	if hint != "" {
-		fmt.Fprintf(a.stderr, "%shint: %s%s\n", dim, clean(hint), end)
-	}
-}
-
-// note prints a remark for a person, unless --quiet or --json.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet && !a.json {
-		fmt.Fprintf(a.stderr, "berth: %s\n", clean(fmt.Sprintf(format, args...)))
-	}
-}
-
-// detail is a note that only --verbose shows.
-func (a *app) detail(format string, args ...any) {
-	if a.verbose {
-		a.note(format, args...)
+		return verb.StatusNotExecutable
 	}
 }

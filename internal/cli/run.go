@@ -2,6 +2,9 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/cli/verb"
+	"github.com/berth-dev/berth/internal/isolate"
 )
 
 func newRun(a *app) *cobra.Command {
@@ -11,22 +14,24 @@ func newRun(a *app) *cobra.Command {
 		Use:   "run [FLAG]... [--] COMMAND [ARG]...",
 		Short: "Run a command in a sandbox of its own",
 		Long: `Run makes a sandbox, runs the command in it with our input, output and signals, and
-removes the sandbox. Without flags that is a kernel sandbox on this machine: the
-command reads what it could read anyway but for credentials, writes nothing but the
-current directory and temporary files, and has no network.
+removes the sandbox. Without flags that is a kernel sandbox on this machine (guard): the
+command reads what it could read anyway but for the credentials below, writes nothing but
+the current directory, /tmp and /var/tmp, which are the machine's own, and has no network.
 
 With --key the sandbox is kept, and used again if it exists.
 
 Everything from the first word that is no flag belongs to the command. It is no
-shell's line: write sh -c '...' for one. Three interrupts within two seconds kill it.`,
+shell's line: write sh -c '...' for one. It gets no terminal, whatever ours is. Three
+interrupts within two seconds kill it.`,
 		Example: `  berth run -- npm test
-  berth run --network open --writable ~/.cache/go-build -- go test ./...
+  mkdir -p ~/.cache/go-build && berth run --writable ~/.cache/go-build -- go test ./...
+  docker pull python:3.14-slim
   berth run --backend docker --image python:3.14-slim -- python -c 'print(1)'
   berth run --timeout 0 -- npm run dev
   git ls-files | berth run -- wc -l
   berth run --json -- make | jq .exit_code`,
-		Args:        needCommand,
-		Annotations: map[string]string{passThroughKey: "yes"},
+		Args:        verb.NeedCommand,
+		Annotations: map[string]string{verb.PassThrough: "yes", notesKey: environmentNote + "\n\n" + toolsNote + "\n\n" + hiddenNote()},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd, &place, &command, args)
 		},
@@ -34,20 +39,44 @@ shell's line: write sh -c '...' for one. Three interrupts within two seconds kil
 	cmd.Flags().SetInterspersed(false)
 	place.add(cmd.Flags())
 	command.add(cmd.Flags())
-	a.addCompletions(cmd)
+	a.AddCompletions(cmd)
 	return cmd
 }
 
+// environmentNote stands in the help of the verbs that run a command.
+const environmentNote = `ENVIRONMENT
+  On this machine the command gets PATH, HOME, SHELL, USER, LOGNAME, LANG, LC_*, TERM, TMPDIR and
+  TZ of ours, and in other places what is there. --env NAME (our value) or --env NAME=VALUE adds to
+  that: GOFLAGS, GOPROXY, HTTPS_PROXY, VIRTUAL_ENV and the like are not passed on by themselves.`
+
+const toolsNote = `WHAT COMMON TOOLS NEED IN GUARD (a directory that is to be writable has to exist)
+  go test ./...        --writable ~/.cache/go-build
+  go get, go mod       --network open --writable ~/.cache/go-build --writable ~/go/pkg/mod
+  npm ci               --network open --writable ~/.npm
+  pip, in a venv here  --network open --writable ~/.cache/pip
+  cargo build          --network open --env CARGO_HOME="$PWD/target/cargo"
+  What a command writes to a cache, you run outside later: for code that you do not trust give it a
+  cache of its own, --env GOCACHE="$PWD/.cache/go-build" say.`
+
+// hiddenNote lists what guard hides.
+func hiddenNote() string {
+	var names []string
+	for _, kept := range isolate.HiddenInHome() {
+		names = append(names, kept.Names...)
+	}
+	return "WHAT GUARD HIDES OF THE HOME DIRECTORY (what is there when the sandbox starts; --hide adds)\n" + wrap(names, ", ", "  ", 98)
+}
+
 func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, args []string) (err error) {
-	c, err := flags.command(a.config, args)
+	c, err := flags.command(a.Config, args)
 	if err != nil {
 		return err
 	}
-	d, b, err := a.open()
+	d, b, err := a.Open()
 	if err != nil {
 		return err
 	}
-	s, err := place.spec(a.config, b)
+	s, err := place.spec(a.Config, b)
 	if err != nil {
 		return err
 	}
@@ -60,8 +89,8 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, ar
 		if s.Key != "" {
 			end = sb.Detach
 		}
-		if failed := cleanup(cmd.Context(), end); failed != nil {
-			a.note("run: the sandbox was not tidied up, its guest will end it: %v", failed)
+		if failed := verb.Cleanup(cmd.Context(), end); failed != nil {
+			a.Note("run: the sandbox was not tidied up, its guest will end it: %v", failed)
 		}
 	}()
 	return a.execute(cmd, sb, c, flags.noStdin)

@@ -47,6 +47,7 @@ type signals struct {
 	held     []spec.Signal // what came meanwhile
 	insist   []time.Time   // the interrupts of the last moments
 	killed   bool
+	passed   bool // some signal was for the command
 }
 
 // watchSignals begins to take signals. One that is ignored already, under nohup or
@@ -83,6 +84,7 @@ func (s *signals) hold() {
 func (s *signals) forwardTo(t target) {
 	s.mu.Lock()
 	s.target, s.starting, s.insist, s.killed = t, false, nil, false
+	s.passed = s.passed && t == nil
 	held := s.held
 	s.held = nil
 	s.mu.Unlock()
@@ -92,6 +94,13 @@ func (s *signals) forwardTo(t target) {
 	for _, n := range held {
 		s.handle(n, time.Now())
 	}
+}
+
+// passedOn reports whether the command got a signal from us.
+func (s *signals) passedOn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passed
 }
 
 func (s *signals) watch() {
@@ -135,6 +144,7 @@ func (s *signals) decide(n spec.Signal, now time.Time) (t target, kill bool) {
 		s.cancel(&interrupted{n})
 		return nil, false
 	case n != spec.SIGINT:
+		s.passed = true
 		return s.target, false
 	case s.killed:
 		s.cancel(&interrupted{n})
@@ -146,6 +156,7 @@ func (s *signals) decide(n spec.Signal, now time.Time) (t target, kill bool) {
 			kept = append(kept, at)
 		}
 	}
+	s.passed = true
 	s.insist = append(kept, now)
 	s.killed = len(s.insist) >= insistCount
 	return s.target, s.killed

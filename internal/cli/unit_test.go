@@ -14,39 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
-
-// Nothing that comes from a sandbox moves the cursor, sets a title or writes a
-// clipboard.
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain, ünïcödé 漢字 🚢":    "plain, ünïcödé 漢字 🚢",
-		"\x1b]52;c;aGk=\x07":     `\x1b]52;c;aGk=\x07`,
-		"a\x1b[2Jb":              `a\x1b[2Jb`,
-		"one\ntwo\tthree\r":      `one\x0atwo\x09three\x0d`,
-		"\u009b31m":              `\u009b31m`,
-		"bad \xff\xc3":           `bad \xff\xc3`,
-		"abc\u202edcba":          `abc\u202edcba`,
-		"\u2028\u200b\U000e0041": `\u2028\u200b\U000e0041`,
-		"\x7f":                   `\x7f`,
-	} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-1: "-", 0: "0s", 1234 * time.Microsecond: "1ms", 10 * time.Second: "10s", 90 * time.Second: "1m30s",
-		30 * time.Minute: "30m", time.Hour: "1h", 61 * time.Minute: "1h1m", 10 * time.Hour: "10h", 72 * time.Hour: "3d",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("short(%v) = %q, want %q", d, got, want)
-		}
-	}
-}
 
 // capture keeps head and tail whatever the sizes of the writes are.
 func TestCapture(t *testing.T) {
@@ -79,22 +49,22 @@ func TestCapture(t *testing.T) {
 // The exit status is derived from the code table, but for the verbs that pass a
 // command's own through.
 func TestExitStatus(t *testing.T) {
-	pass := &cobra.Command{Annotations: map[string]string{passThroughKey: "yes"}}
+	pass := &cobra.Command{Annotations: map[string]string{verb.PassThrough: "yes"}}
 	plain := &cobra.Command{}
 	start := func(cause error) error { return &spec.Error{Code: spec.CodeStartFailed, Err: cause} }
 	for _, test := range []struct {
-		verb *cobra.Command
+		cmd  *cobra.Command
 		err  error
 		want int
 	}{
 		{plain, nil, 0},
-		{plain, status(7), 7},
-		{pass, status(7), 7},
+		{plain, verb.Status(7), 7},
+		{pass, verb.Status(7), 7},
 		{plain, spec.ErrNotFound, 70}, // a sentinel alone is no *Error
 		{plain, spec.New(spec.CodeNotFound, "x"), 4},
 		{pass, spec.New(spec.CodeNotFound, "x"), 125},
-		{plain, usageError("x"), 2},
-		{pass, usageError("x"), 125},
+		{plain, verb.Usage("x"), 2},
+		{pass, verb.Usage("x"), 125},
 		{pass, start(fs.ErrNotExist), 127},
 		{pass, start(fs.ErrPermission), 126},
 		{pass, start(errors.New("exec format error")), 126},
@@ -103,8 +73,9 @@ func TestExitStatus(t *testing.T) {
 		{plain, &interrupted{15}, 143},
 		{plain, fmt.Errorf("wrapped: %w", spec.New(spec.CodeUnavailable, "x")), 18},
 	} {
-		a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-		if got := a.finish(test.verb, test.err); got != test.want {
+		a := &app{}
+		a.Stdout, a.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
+		if got := a.finish(test.cmd, test.err); got != test.want {
 			t.Errorf("%v: %d, want %d", test.err, got, test.want)
 		}
 	}
@@ -112,9 +83,17 @@ func TestExitStatus(t *testing.T) {
 
 // Every verb's help has examples and ends with its exit status.
 func TestHelp(t *testing.T) {
-	root := newRoot(&app{})
-	for _, cmd := range append(root.Commands(), root) {
-		if cmd.Hidden {
+	var all []*cobra.Command
+	var collect func(cmd *cobra.Command)
+	collect = func(cmd *cobra.Command) {
+		all = append(all, cmd)
+		for _, sub := range cmd.Commands() {
+			collect(sub)
+		}
+	}
+	collect(newRoot(&app{}))
+	for _, cmd := range all {
+		if cmd.Hidden || cmd.IsAdditionalHelpTopicCommand() {
 			continue
 		}
 		var out bytes.Buffer
@@ -206,48 +185,6 @@ func TestInterrupts(t *testing.T) {
 	if !errors.As(context.Cause(ctx), &i) || i.signal != spec.SIGTERM {
 		t.Errorf("cause %v", context.Cause(ctx))
 	}
-}
-
-// A step is shown once it has taken a second, once, and never with --quiet.
-func TestProgress(t *testing.T) {
-	var out lockedBuffer
-	a := &app{stderr: &out}
-	p := a.progress("starting the sandbox")
-	p.report(spec.Progress{Step: "quick"})
-	p.report(spec.Progress{Step: "guest: build", Message: "linux/amd64\x1b[2J"})
-	for deadline := time.Now().Add(10 * time.Second); out.String() == "" && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.stop()
-	p.stop()
-	if want := "berth: guest: build: linux/amd64\\x1b[2J\n"; out.String() != want {
-		t.Errorf("shown %q, want %q", out.String(), want)
-	}
-	if got := describeStep(spec.Progress{Step: "pull", Done: 50, Total: 200}); got != "pull [#####...............] 25%" {
-		t.Errorf("bar %q", got)
-	}
-	if got := describeStep(spec.Progress{Step: "pull", Done: 900, Total: 200}); !strings.HasSuffix(got, "100%") {
-		t.Errorf("bar past its end %q", got)
-	}
-	quiet := &app{stderr: &out, quiet: true}
-	quiet.progress("x").stop()
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // passThrough reports the first failure once and takes everything after it.

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -22,32 +23,32 @@ has left it.`,
   berth up --key build --backend docker --image golang:1.26 --memory 2g --ttl 8h
   berth up --key session-1 --network open --replace
   key=$(berth up) && berth exec --key "$key" -- make`,
-		Args: noArguments,
+		Args: verb.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, &place, env) },
 	}
 	place.add(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&env, "env", "e", nil, "`NAME=VALUE` for the environment of every command, or NAME to take the value from ours; repeatable")
-	a.addCompletions(cmd)
+	a.AddCompletions(cmd)
 	return cmd
 }
 
 func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
-	d, b, err := a.open()
+	d, b, err := a.Open()
 	if err != nil {
 		return err
 	}
-	s, err := place.spec(a.config, b)
+	s, err := place.spec(a.Config, b)
 	if err != nil {
 		return err
 	}
-	if s.Env, err = environment(a.config, env); err != nil {
+	if s.Env, err = verb.Environment(a.Config, env); err != nil {
 		return err
 	}
 	sb, err := a.provision(cmd.Context(), d, s, place.replace)
 	if err != nil {
 		return err
 	}
-	defer cleanup(cmd.Context(), sb.Detach)
+	defer verb.Detach(cmd.Context(), sb)
 	owned, err := berth.List(cmd.Context(), d)
 	if err != nil {
 		return err
@@ -56,13 +57,13 @@ func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
 		if o.ID != sb.ID() {
 			continue
 		}
-		if a.json {
-			return a.print(o)
+		if a.JSON {
+			return a.Print(o)
 		}
 		if o.Ephemeral {
-			a.note("up: the sandbox has no key of its own: it ends 30 s after its last client")
+			a.Note("up: the sandbox has no key of its own: it ends 30 s after its last client")
 		}
-		return a.say("%s", o.Key)
+		return a.Say("%s", o.Key)
 	}
 	return spec.New(spec.CodeUnknownOutcome, "the sandbox was made and is gone")
 }

@@ -5,6 +5,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 )
 
 func newVersion(a *app) *cobra.Command {
@@ -14,13 +17,14 @@ func newVersion(a *app) *cobra.Command {
 		Long:  `Version prints what this program was built from.`,
 		Example: `  berth version
   berth version --json`,
-		Args: noArguments,
+		Args:        verb.NoArguments,
+		Annotations: map[string]string{verb.Tolerant: "yes"},
 		RunE: func(*cobra.Command, []string) error {
 			v := buildVersion()
-			if a.json {
-				return a.print(v)
+			if a.JSON {
+				return a.Print(v)
 			}
-			return a.say("berth %s %s %s/%s", clean(v.Version), v.Go, v.OS, v.Arch)
+			return a.Say("berth %s %s %s/%s", console.Clean(v.Version), v.Go, v.OS, v.Arch)
 		},
 	}
 }

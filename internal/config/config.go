@@ -32,15 +32,20 @@ type Config struct {
 	Isolation spec.Isolation
 	Network   spec.Network
 	Timeout   time.Duration // of a command; 0: none
-	Writable  []string
-	Hidden    []string
-	Image     string
+	// NoOutputTimeout ends a command that is silent for so long; 0: none.
+	NoOutputTimeout time.Duration
+	Shell           string // of a place, for a script; never ""
+	JobOwner        string // whose jobs are meant; may be ""
+
+	Writable []string
+	Hidden   []string
+	Image    string
 
 	SSH        SSH
 	DockerHost string // "": the engine's own default
 	Sandbox    Sandbox
 
-	Color bool // NO_COLOR is not set
+	Color bool // see Colour
 
 	// Values says of every setting what it is and where that comes from, in the
 	// order of Settings.
@@ -84,20 +89,42 @@ type Sources struct {
 
 // Load resolves every setting. The error is a *spec.Error.
 func Load(s Sources) (*Config, error) {
-	c := &Config{environ: environMap(s.Environ), Color: true, given: map[string]bool{}}
+	c, wrong := LoadAll(s)
+	if len(wrong) > 0 {
+		return nil, wrong[0]
+	}
+	return c, nil
+}
+
+// LoadAll resolves every setting that can be resolved, and returns what is wrong with
+// the others, which have their defaults: for a program that says what is wrong. A file
+// with a mistake counts as empty. The errors are *spec.Errors.
+func LoadAll(s Sources) (*Config, []error) {
+	c := &Config{environ: environMap(s.Environ), Color: Colour(s.Environ), given: map[string]bool{}}
+	var wrong []error
 	file, err := c.readFile(s)
 	if err != nil {
-		return nil, err
+		wrong = append(wrong, err)
+		file = &document{}
 	}
 	for i := range settings {
-		v, err := c.resolve(&settings[i], s.Flags, file)
+		found := c.candidates(&settings[i], s.Flags, file)
+		v, err := c.resolve(&settings[i], found)
 		if err != nil {
-			return nil, err
+			wrong = append(wrong, err)
+			v, _ = c.resolve(&settings[i], found[:1]) // a default is well-formed
 		}
 		c.Values = append(c.Values, v)
 	}
 	c.Unknown = unknownVariables(c.environ)
-	return c, nil
+	return c, wrong
+}
+
+// Colour reports whether an environment allows colour on a terminal: NO_COLOR is unset
+// or empty, and TERM is not dumb.
+func Colour(environ []string) bool {
+	m := environMap(environ)
+	return m["NO_COLOR"] == "" && m["TERM"] != "dumb"
 }
 
 // Lookup returns a variable of the environment that Load was given.
@@ -118,9 +145,9 @@ type candidate struct {
 	flag   bool
 }
 
-// resolve applies the strongest source of one setting; for a setting that adds
-// up, all of them, weakest first.
-func (c *Config) resolve(s *Setting, flags map[string][]string, file *document) (Value, error) {
+// candidates are the values of one setting, weakest first: the first is the default,
+// which may be empty.
+func (c *Config) candidates(s *Setting, flags map[string][]string, file *document) []candidate {
 	found := []candidate{{raw: raw{texts: c.defaults(s)}, source: "default", where: "default of " + s.Key}}
 	if v, ok := file.values[s.Key]; ok {
 		found = append(found, candidate{raw: v, source: fmt.Sprintf("%s:%d", file.name, v.line), where: fmt.Sprintf("%s:%d: key %s", file.name, v.line, s.Key)})
@@ -132,6 +159,12 @@ func (c *Config) resolve(s *Setting, flags map[string][]string, file *document) 
 		c.given[s.Key] = true
 		found = append(found, candidate{raw: raw{texts: texts}, source: "flag", where: "--" + s.Flag, flag: true})
 	}
+	return found
+}
+
+// resolve applies the strongest candidate of a setting; for a setting that adds up, all
+// of them. After an error nothing of the candidate that is wrong is applied.
+func (c *Config) resolve(s *Setting, found []candidate) (Value, error) {
 	if !s.adds {
 		found = found[len(found)-1:]
 	}
@@ -212,8 +245,12 @@ func (c *Config) readFile(s Sources) (*document, error) {
 		return &document{}, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodeFileNotFound, Hint: "write the file, or unset BERTH_CONFIG and leave out --config"}
+	case errors.Is(err, errNotRegular):
+		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodeNotRegular, Hint: "name a file with --config or BERTH_CONFIG"}
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodePermission, Hint: "make the file readable, or name another one with --config or BERTH_CONFIG"}
 	case err != nil:
-		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodePermission, Err: cause(err), Hint: "make the file readable, or name another one with --config or BERTH_CONFIG"}
+		return nil, &spec.Error{Op: "config", Path: name, Code: spec.CodeInvalid, Err: cause(err), Hint: "make the file readable, or name another one with --config or BERTH_CONFIG"}
 	}
 	c.File = name
 	return parseFile(name, data)

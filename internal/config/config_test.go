@@ -79,6 +79,9 @@ guest = "/g"
 isolation = "strict"
 network = "open"
 timeout = "90s"
+no_output_timeout = "45s"
+shell = "/bin/bash"
+job_owner = "ci"
 writable = ["/w", "~/w"]
 hide = ["/h"]
 image = "busybox"
@@ -104,6 +107,7 @@ dir = "d"
 	want := &Config{
 		File: testFile, Backend: "docker", Owner: "me", StateDir: "/s", CacheDir: "/home/me/c", Guest: "/g",
 		Isolation: spec.IsolationStrict, Network: spec.NetworkOpen, Timeout: 90 * time.Second,
+		NoOutputTimeout: 45 * time.Second, Shell: "/bin/bash", JobOwner: "ci",
 		Writable: []string{"/w", "/home/me/w"}, Hidden: []string{"/h", "/h2"}, Image: "busybox",
 		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, DockerHost: "tcp://engine:2375",
 		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000"},
@@ -126,29 +130,31 @@ func TestRefusals(t *testing.T) {
 		name string
 		s    Sources
 		want []string // all of them stand in the message
+		// syntax: the message says it all.
+		syntax bool
 	}{
-		{"unknown key", sources("# one\nbackand = 'x'\n", nil), []string{testFile + ":2", "unknown key backand", "backend?"}},
-		{"unknown key in a table", sources("[ssh]\n\nhost = 'x'\n", nil), []string{testFile + ":3", "unknown key ssh.host"}},
-		{"unknown key in an inline table", sources("\nssh = {addr = 'x', prt = 1}\n", nil), []string{testFile + ":2", "unknown key ssh.prt"}},
-		{"a value where a table is", sources("ssh = 'x'\n", nil), []string{testFile + ":1", "unknown key ssh"}},
-		{"no key of the file", sources("no_color = 'x'\n", nil), []string{testFile + ":1", "unknown key no_color"}},
-		{"not TOML", sources("backend = 'docker'\n= 3\n", nil), []string{testFile + ":2"}},
-		{"key given twice", sources("image = 'a'\nimage = 'b'\n", nil), []string{testFile + ":2"}},
-		{"wrong type", sources("\n\ntimeout = 30\n", nil), []string{testFile + ":3", "key timeout", "want a string"}},
-		{"wrong type in a list", sources("hide = [1]\n", nil), []string{testFile + ":1", "key hide", "array of strings"}},
-		{"string for a list", sources("hide = '/x'\n", nil), []string{testFile + ":1", "key hide", "array of strings"}},
-		{"string for a boolean", sources("sandbox.read_only_root = 'true'\n", nil), []string{"key sandbox.read_only_root", "true or false"}},
-		{"float for an integer", sources("sandbox.pids = 1.5\n", nil), []string{"key sandbox.pids", "an integer"}},
-		{"malformed in the file", sources("isolation = 'walls'\n", nil), []string{testFile + ":1", "key isolation", `"walls"`}},
-		{"relative path in the file", sources("guest = 'bin/guest'\n", nil), []string{testFile + ":1", "key guest", "not an absolute path"}},
-		{"malformed in the environment", sources("", nil, "BERTH_NETWORK=maybe"), []string{"BERTH_NETWORK", `"maybe"`}},
-		{"malformed duration", sources("", nil, "BERTH_TIMEOUT=30"), []string{"BERTH_TIMEOUT", "30s"}},
-		{"negative duration", sources("", flag("timeout", "-1s")), []string{"--timeout", `"-1s"`}},
-		{"duration too long", sources("", flag("timeout", "61m")), []string{"--timeout", "at most 1h"}},
-		{"malformed flag", sources("", flag("backend", "No Such")), []string{"--backend", `"No Such"`}},
-		{"malformed owner", sources("", nil, "BERTH_OWNER=a/b"), []string{"BERTH_OWNER", `"a/b"`}},
-		{"malformed engine", sources("", nil, "DOCKER_HOST=nowhere"), []string{"DOCKER_HOST", `"nowhere"`}},
-		{"a named file that is not there", sources("", nil, "BERTH_CONFIG=/none.toml"), []string{`"/none.toml"`, "no such file"}},
+		{name: "unknown key", s: sources("# one\nbackand = 'x'\n", nil), want: []string{testFile + ":2", "unknown key backand", "backend?"}},
+		{name: "unknown key in a table", s: sources("[ssh]\n\nhost = 'x'\n", nil), want: []string{testFile + ":3", "unknown key ssh.host"}},
+		{name: "unknown key in an inline table", s: sources("\nssh = {addr = 'x', prt = 1}\n", nil), want: []string{testFile + ":2", "unknown key ssh.prt"}},
+		{name: "a value where a table is", s: sources("ssh = 'x'\n", nil), want: []string{testFile + ":1", "unknown key ssh"}},
+		{name: "no key of the file", s: sources("no_color = 'x'\n", nil), want: []string{testFile + ":1", "unknown key no_color"}},
+		{name: "not TOML", s: sources("backend = 'docker'\n= 3\n", nil), want: []string{testFile + ":2"}, syntax: true},
+		{name: "key given twice", s: sources("image = 'a'\nimage = 'b'\n", nil), want: []string{testFile + ":2"}, syntax: true},
+		{name: "wrong type", s: sources("\n\ntimeout = 30\n", nil), want: []string{testFile + ":3", "key timeout", "want a string"}},
+		{name: "wrong type in a list", s: sources("hide = [1]\n", nil), want: []string{testFile + ":1", "key hide", "array of strings"}},
+		{name: "string for a list", s: sources("hide = '/x'\n", nil), want: []string{testFile + ":1", "key hide", "array of strings"}},
+		{name: "string for a boolean", s: sources("sandbox.read_only_root = 'true'\n", nil), want: []string{"key sandbox.read_only_root", "true or false"}},
+		{name: "float for an integer", s: sources("sandbox.pids = 1.5\n", nil), want: []string{"key sandbox.pids", "an integer"}},
+		{name: "malformed in the file", s: sources("isolation = 'walls'\n", nil), want: []string{testFile + ":1", "key isolation", `"walls"`}},
+		{name: "relative path in the file", s: sources("guest = 'bin/guest'\n", nil), want: []string{testFile + ":1", "key guest", "not an absolute path"}},
+		{name: "malformed in the environment", s: sources("", nil, "BERTH_NETWORK=maybe"), want: []string{"BERTH_NETWORK", `"maybe"`}},
+		{name: "malformed duration", s: sources("", nil, "BERTH_TIMEOUT=30"), want: []string{"BERTH_TIMEOUT", "30s"}},
+		{name: "negative duration", s: sources("", flag("timeout", "-1s")), want: []string{"--timeout", `"-1s"`}},
+		{name: "duration too long", s: sources("", flag("timeout", "61m")), want: []string{"--timeout", "at most 1h"}},
+		{name: "malformed flag", s: sources("", flag("backend", "No Such")), want: []string{"--backend", `"No Such"`}},
+		{name: "malformed owner", s: sources("", nil, "BERTH_OWNER=a/b"), want: []string{"BERTH_OWNER", `"a/b"`}},
+		{name: "malformed engine", s: sources("", nil, "DOCKER_HOST=nowhere"), want: []string{"DOCKER_HOST", `"nowhere"`}},
+		{name: "a named file that is not there", s: sources("", nil, "BERTH_CONFIG=/none.toml"), want: []string{`"/none.toml"`, "no such file"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Load(test.s)
@@ -160,7 +166,7 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, part)
 				}
 			}
-			if spec.HintOf(err) == "" {
+			if spec.HintOf(err) == "" && !test.syntax {
 				t.Errorf("error %q has no hint", err)
 			}
 			if code := spec.CodeOf(err); code != spec.CodeInvalid && code != spec.CodeFileNotFound {
@@ -179,6 +185,50 @@ func TestUnreadableFile(t *testing.T) {
 	_, err := Load(s)
 	if !errors.Is(err, spec.ErrPermission) || !strings.Contains(err.Error(), testFile) {
 		t.Errorf("error %v, want one that names the file and is ErrPermission", err)
+	}
+}
+
+// What is no file is said so; a refusal says permission once.
+func TestFileThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Load(Sources{Environ: []string{"BERTH_CONFIG=" + dir}, ReadFile: ReadFile})
+	if !errors.Is(err, spec.ErrNotRegular) || strings.Count(err.Error(), "not a regular file") != 1 || spec.HintOf(err) == "" {
+		t.Errorf("a directory: %v", err)
+	}
+	s := sources("", nil, "BERTH_CONFIG=/closed")
+	s.ReadFile = func(name string) ([]byte, error) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	if _, err := Load(s); !errors.Is(err, spec.ErrPermission) || strings.Count(err.Error(), "permission denied") != 1 {
+		t.Errorf("a closed file: %v", err)
+	}
+}
+
+// LoadAll goes on after what is wrong: everything else holds, and what is wrong has its
+// default.
+func TestLoadAll(t *testing.T) {
+	flags := map[string][]string{"network": {"maybe"}, "owner": {"me"}}
+	c, wrong := LoadAll(sources("image = 'x'\nisolaton = 'none'\n", flags, "BERTH_ISOLATION=walls", "BERTH_BACKEND=No", "BERTH_TIMEOUT=5s"))
+	if len(wrong) != 4 {
+		t.Errorf("wrong: %v, want the file, the backend, the isolation and the network", wrong)
+	}
+	if c.Backend != "process" || c.Isolation != "" || c.Network != "" || c.Image != "" || c.Owner != "me" || c.Timeout != 5*time.Second {
+		t.Errorf("config %+v", c)
+	}
+	if c.File != testFile || len(c.Values) != len(Settings()) {
+		t.Errorf("file %q, %d values", c.File, len(c.Values))
+	}
+	if c, wrong := LoadAll(sources("", nil)); len(wrong) > 0 || c.Backend != "process" {
+		t.Errorf("wrong: %v", wrong)
+	}
+}
+
+// Colour is off where NO_COLOR says something and on a terminal that has none.
+func TestColour(t *testing.T) {
+	for environ, want := range map[string]bool{"": true, "NO_COLOR=": true, "NO_COLOR=1": false, "NO_COLOR=0": false, "TERM=dumb": false, "TERM=xterm": true} {
+		if got := Colour([]string{environ}); got != want {
+			t.Errorf("%s: %t", environ, got)
+		}
 	}
 }
 

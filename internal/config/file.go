@@ -61,8 +61,8 @@ func (r raw) fits(s *Setting) error {
 
 // parseFile reads a TOML document and refuses every key that no setting has.
 func parseFile(name string, data []byte) (*document, error) {
-	fail := func(line int, err error) error {
-		return &spec.Error{Op: "config", Code: spec.CodeInvalid, Err: fmt.Errorf("%s:%d: %w", name, line, err), Hint: "see `berth info --settings` for the keys that there are"}
+	fail := func(line int, err error) *spec.Error {
+		return &spec.Error{Op: "config", Code: spec.CodeInvalid, Err: fmt.Errorf("%s:%d: %w", name, line, err)}
 	}
 	if len(data) > maxFileBytes {
 		return nil, fail(1, fmt.Errorf("the file has %d bytes, at most %d are read", len(data), maxFileBytes))
@@ -84,7 +84,9 @@ func parseFile(name string, data []byte) (*document, error) {
 		value.line = lineOf(lines, key)
 		d.values[key] = value
 		if s, known := Lookup(key); !known || s.noFile {
-			return nil, fail(value.line, fmt.Errorf("unknown key %s%s", key, didYouMean(key)))
+			e := fail(value.line, fmt.Errorf("unknown key %s%s", key, didYouMean(key)))
+			e.Hint = "`berth info --settings` shows the keys that there are"
+			return nil, e
 		}
 	}
 	return d, nil

@@ -142,21 +142,37 @@ func cpus(c *Config, texts []string) error {
 	return nil
 }
 
-// memory takes bytes, or a number with k, m, g or t in powers of 1024.
-func memory(c *Config, texts []string) error {
-	text := strings.ToLower(one(texts))
+// ParseSize reads a number of bytes, with a unit or without: 512m, 2g.
+func ParseSize(text string) (int64, error) {
+	n, err := size(text)
+	if err != nil {
+		return 0, err
+	}
+	return *n, nil
+}
+
+func size(text string) (*int64, error) {
+	text = strings.ToLower(text)
 	digits := strings.TrimRight(text, "kmgtib")
 	shift, ok := map[string]uint{"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30, "t": 40, "tb": 40, "tib": 40}[text[len(digits):]]
 	if !ok || digits == "" {
-		return fmt.Errorf("%q is not a size: want bytes, or 512m or 2g", one(texts))
+		return nil, fmt.Errorf("%q is not a size: want bytes, or 512m or 2g", text)
 	}
 	var n *int64
 	if err := limit(&n, digits, math.MaxInt64>>shift); err != nil {
-		return err
+		return nil, err
 	}
 	*n <<= shift
-	c.Sandbox.MemoryBytes = n
-	return nil
+	return n, nil
+}
+
+// memory takes bytes, or a number with k, m, g or t in powers of 1024.
+func memory(c *Config, texts []string) error {
+	n, err := size(one(texts))
+	if err == nil {
+		c.Sandbox.MemoryBytes = n
+	}
+	return err
 }
 
 // capDrop takes capability names in any case, with or without CAP_. The result is

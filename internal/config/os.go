@@ -6,6 +6,8 @@ import (
 	"os"
 )
 
+var errNotRegular = errors.New("not a regular file")
+
 // OS returns the sources of this process: its environment and its file system.
 func OS(flags map[string][]string) Sources {
 	return Sources{Flags: flags, Environ: os.Environ(), ReadFile: ReadFile}
@@ -19,7 +21,7 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+		return nil, &os.PathError{Op: "read", Path: name, Err: errNotRegular}
 	}
 	f, err := os.Open(name)
 	if err != nil {

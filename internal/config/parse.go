@@ -15,46 +15,48 @@ func ignore(*Config, []string) error { return nil }
 func one(texts []string) string { return texts[len(texts)-1] }
 
 func text(field *string, texts []string) error {
-	*field = one(texts)
-	if strings.IndexByte(*field, 0) >= 0 {
+	if strings.IndexByte(one(texts), 0) >= 0 {
 		return errors.New("it holds a NUL byte")
 	}
+	*field = one(texts)
 	return nil
 }
 
 // name takes the name of a backend; whether there is such a one is for the
 // registry to say.
 func name(field *string, texts []string) error {
-	*field = one(texts)
-	for _, r := range *field {
+	for _, r := range one(texts) {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
-			return fmt.Errorf("%q is not a name: want lower-case letters, digits and '-'", *field)
+			return fmt.Errorf("%q is not a name: want lower-case letters, digits and '-'", one(texts))
 		}
 	}
+	*field = one(texts)
 	return nil
 }
 
 func key(field *string, texts []string) error {
-	*field = one(texts)
-	if err := spec.ValidateKey(spec.Key(*field)); err != nil {
-		return fmt.Errorf("%q is not a name: want letters, digits, '.', '_' and '-', at most %d", *field, spec.MaxKeyBytes)
+	if err := spec.ValidateKey(spec.Key(one(texts))); err != nil {
+		return fmt.Errorf("%q is not a name: want letters, digits, '.', '_' and '-', at most %d", one(texts), spec.MaxKeyBytes)
 	}
+	*field = one(texts)
 	return nil
 }
 
 func isolation(c *Config, texts []string) error {
-	c.Isolation = spec.Isolation(one(texts))
-	if c.Isolation != "" && spec.IsolationSet(c.Isolation) == 0 {
+	level := spec.Isolation(one(texts))
+	if level != "" && spec.IsolationSet(level) == 0 {
 		return fmt.Errorf("%q is not a level: want none, guard, jail, standard or strict", one(texts))
 	}
+	c.Isolation = level
 	return nil
 }
 
 func network(c *Config, texts []string) error {
-	c.Network = spec.Network(one(texts))
-	if c.Network != "" && spec.NetworkSet(c.Network) == 0 {
+	policy := spec.Network(one(texts))
+	if policy != "" && spec.NetworkSet(policy) == 0 {
 		return fmt.Errorf("%q is not a policy: want none, limited or open", one(texts))
 	}
+	c.Network = policy
 	return nil
 }
 
@@ -70,16 +72,28 @@ func timeout(c *Config, texts []string) error {
 	return nil
 }
 
+func noOutputTimeout(c *Config, texts []string) error {
+	d, err := time.ParseDuration(one(texts))
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is not a duration: want 30s, 5m or 1h, or 0 for no limit", one(texts))
+	}
+	c.NoOutputTimeout = d
+	return nil
+}
+
+func jobOwner(c *Config, texts []string) error {
+	c.JobOwner = one(texts)
+	if err := spec.ValidateOwner(c.JobOwner); err != nil {
+		return fmt.Errorf("%q is not a name: want letters, digits, '.', '_' and '-', at most %d", c.JobOwner, spec.MaxOwnerBytes)
+	}
+	return nil
+}
+
 func dockerHost(c *Config, texts []string) error {
 	scheme, rest, ok := strings.Cut(one(texts), "://")
 	if !ok || scheme == "" || rest == "" {
 		return fmt.Errorf("%q is not an engine's address: want unix:///path or tcp://host:port", one(texts))
 	}
 	c.DockerHost = one(texts)
-	return nil
-}
-
-func noColor(c *Config, _ []string) error {
-	c.Color = false
 	return nil
 }

@@ -14,6 +14,8 @@ type Setting struct {
 	// Default is what holds where no source sets it; Help says what it means in
 	// one line, and Meta names the value in a usage line.
 	Default, Help, Meta string
+	// FlagHelp is Help for the flag, where that takes another form. "": Help.
+	FlagHelp string
 	// List: it holds several values: an array in the file, separated by ':' in
 	// the variable (',' for what are no paths), a repeated flag.
 	List bool
@@ -42,16 +44,19 @@ var settings = []Setting{
 	{Key: "isolation", Env: "BERTH_ISOLATION", Flag: "isolation", Meta: "LEVEL", Help: "wall around the sandbox: none, guard, jail, standard or strict (default: the backend's)", parse: isolation},
 	{Key: "network", Env: "BERTH_NETWORK", Flag: "network", Meta: "POLICY", Help: "what commands may reach: none, limited or open (default: none where there is a wall)", parse: network},
 	{Key: "timeout", Env: "BERTH_TIMEOUT", Flag: "timeout", Default: DefaultTimeout.String(), Meta: "DURATION", Help: "end the command after this time, at most 1h; 0: no limit", parse: timeout},
+	{Key: "no_output_timeout", Env: "BERTH_NO_OUTPUT_TIMEOUT", Flag: "no-output-timeout", Default: "0s", Meta: "DURATION", Help: "end the command once it has written nothing for this time; 0: no limit", parse: noOutputTimeout},
+	{Key: "shell", Env: "BERTH_SHELL", Default: "/bin/sh", Meta: "PROGRAM", Help: "shell of the sandbox that --shell means; it knows -c", parse: func(c *Config, v []string) error { return text(&c.Shell, v) }},
+	{Key: "job_owner", Env: "BERTH_JOB_OWNER", Flag: "job-owner", Meta: "NAME", Help: "whose jobs are meant in the sandbox; those of others are as unknown as none (default: the owner without a name)", parse: jobOwner},
 	{Key: "writable", Env: "BERTH_WRITABLE", Flag: "writable", Meta: "DIR", Help: "directory that commands may write under guard, beside the workdir; repeatable", List: true, path: true, separator: ":", parse: func(c *Config, v []string) error { c.Writable = slices.Clone(v); return nil }},
 	{Key: "hide", Env: "BERTH_HIDE", Flag: "hide", Meta: "PATH", Help: "path that guard hides beside the credentials that it hides anyway; repeatable", List: true, path: true, adds: true, separator: ":", parse: func(c *Config, v []string) error { c.Hidden = append(c.Hidden, v...); return nil }},
 	{Key: "image", Env: "BERTH_IMAGE", Flag: "image", Meta: "IMAGE", Help: "container image of the sandbox", parse: func(c *Config, v []string) error { return text(&c.Image, v) }},
 
 	{Key: "sandbox.pids", Env: "SANDBOX_PIDS", Flag: "pids", Meta: "N", Help: "most processes of a container at once; 0: no limit (default: 512)", number: true, parse: pids},
-	{Key: "sandbox.cpu_millis", Env: "SANDBOX_CPU_MILLIS", Flag: "cpus", Meta: "N", Help: "CPU time of a container, in thousandths of a CPU; --cpus counts in CPUs, 1.5 say; 0: no limit (default: 2 CPUs)", number: true, parse: cpuMillis, parseFlag: cpus},
-	{Key: "sandbox.memory_bytes", Env: "SANDBOX_MEMORY_BYTES", Flag: "memory", Meta: "SIZE", Help: "most memory of a container in bytes; --memory takes 512m or 2g too; 0: no limit (default)", number: true, parse: memoryBytes, parseFlag: memory},
+	{Key: "sandbox.cpu_millis", Env: "SANDBOX_CPU_MILLIS", Flag: "cpus", Meta: "N", Help: "CPU time of a container, in thousandths of a CPU; --cpus counts in CPUs, 1.5 say; 0: no limit (default: 2 CPUs)", FlagHelp: "most CPUs that a container uses, 0.5 or 2 say; 0: no limit (default: 2)", number: true, parse: cpuMillis, parseFlag: cpus},
+	{Key: "sandbox.memory_bytes", Env: "SANDBOX_MEMORY_BYTES", Flag: "memory", Meta: "SIZE", Help: "most memory of a container in bytes; --memory takes 512m or 2g too; 0: no limit (default)", FlagHelp: "most memory of a container: 512m, 2g, or bytes; 0: no limit (default)", number: true, parse: memoryBytes, parseFlag: memory},
 	{Key: "sandbox.cap_drop", Env: "SANDBOX_CAP_DROP", Flag: "cap-drop", Meta: "NAME", Help: "capability that a container loses, ALL for every one, none for none; repeatable (default: NET_RAW, SETGID, SETUID)", List: true, separator: ",", parse: capDrop},
 	{Key: "sandbox.read_only_root", Env: "SANDBOX_READ_ONLY_ROOT", Flag: "read-only-root", Meta: "BOOL", Help: "mount a container's root file system read-only: true or false (default: false)", boolean: true, parse: readOnlyRoot},
-	{Key: "sandbox.user", Env: "SANDBOX_USER", Flag: "user", Meta: "UID[:GID]", Help: "numeric user of a container instead of the image's", number: true, parse: user},
+	{Key: "sandbox.user", Env: "SANDBOX_USER", Flag: "sandbox-user", Meta: "UID[:GID]", Help: "numeric user of a container instead of the image's", number: true, parse: user},
 
 	{Key: "docker.host", Env: "DOCKER_HOST", Meta: "URL", Help: "the Docker engine: unix:///path or tcp://host:port", parse: dockerHost},
 
@@ -62,7 +67,7 @@ var settings = []Setting{
 	{Key: "ssh.known_hosts", Env: "BERTH_SSH_KNOWN_HOSTS", Meta: "FILE", Help: "known_hosts file that has that host's key", path: true, parse: func(c *Config, v []string) error { return text(&c.SSH.KnownHosts, v) }},
 	{Key: "ssh.dir", Env: "BERTH_SSH_DIR", Meta: "DIR", Help: "directory on that host where sandboxes are kept", parse: func(c *Config, v []string) error { return text(&c.SSH.Dir, v) }},
 
-	{Key: "no_color", Env: "NO_COLOR", Meta: "ANY", Help: "if set to anything, no colour on the terminal", noFile: true, parse: noColor},
+	{Key: "no_color", Env: "NO_COLOR", Meta: "ANY", Help: "if set and not empty, no colour on the terminal", noFile: true, parse: ignore},
 }
 
 // Settings returns the table.

@@ -1,6 +1,7 @@
-package cli
+package verb
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,15 +24,15 @@ func (f *settingFlag) Set(s string) error { f.values = append(f.values, s); retu
 func (f *settingFlag) String() string     { return strings.Join(f.values, ":") }
 func (f *settingFlag) Type() string       { return f.meta }
 
-// addSettings adds the flags of settings to a verb. Help and names come from the
+// AddSettings adds the flags of settings to a verb. Help and names come from the
 // table.
-func addSettings(flags *pflag.FlagSet, keys ...string) {
+func AddSettings(flags *pflag.FlagSet, keys ...string) {
 	for _, key := range keys {
 		s, ok := config.Lookup(key)
 		if !ok {
-			panic("cli: no setting " + key)
+			panic("verb: no setting " + key)
 		}
-		help := s.Help
+		help := cmp.Or(s.FlagHelp, s.Help)
 		if s.Default != "" {
 			help += " (default: " + s.Default + ")"
 		}
@@ -46,8 +47,8 @@ func addSettings(flags *pflag.FlagSet, keys ...string) {
 	}
 }
 
-// givenSettings returns the flags of settings that the command line has.
-func givenSettings(cmd *cobra.Command) map[string][]string {
+// GivenSettings returns the flags of settings that the command line has.
+func GivenSettings(cmd *cobra.Command) map[string][]string {
 	given := map[string][]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*settingFlag); ok {

@@ -1,0 +1,55 @@
+package verb
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// AddCompletions offers values for the flags of a verb that has them.
+func (e *Env) AddCompletions(cmd *cobra.Command) {
+	fixed := func(values ...string) cobra.CompletionFunc {
+		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return values, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"backend":   e.completeBackends,
+		"key":       e.completeKeys,
+		"isolation": fixed("none", "guard", "jail", "standard", "strict"),
+		"network":   fixed("none", "limited", "open"),
+		"type":      fixed("f\tfiles", "d\tdirectories", "l\tlinks", "o\tFIFOs, devices, sockets"),
+	} {
+		if cmd.Flags().Lookup(flag) == nil {
+			continue
+		}
+		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic("verb: " + err.Error())
+		}
+	}
+}
+
+func (e *Env) completeBackends(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if e.Prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.Registry.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeKeys offers the keys of what there is.
+func (e *Env) completeKeys(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if e.Prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.Keys(cmd.Context(), ""), cobra.ShellCompDirectiveNoFileComp
+}
+
+// Keys returns the keys of what there is, each with suffix and a description, as a
+// completion has them.
+func (e *Env) Keys(ctx context.Context, suffix string) []string {
+	var keys []string
+	for _, o := range e.Owned(ctx, nil) {
+		keys = append(keys, string(o.Key)+suffix+"\t"+o.Backend+" "+string(o.State))
+	}
+	return keys
+}

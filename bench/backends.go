@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -22,7 +21,6 @@ import (
 	"github.com/berth-dev/berth/backend/process"
 	"github.com/berth-dev/berth/backend/ssh"
 	"github.com/berth-dev/berth/driver"
-	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/testutil/dockertest"
 	"github.com/berth-dev/berth/internal/testutil/sshtest"
@@ -109,29 +107,6 @@ func execIn(sb *berth.Sandbox) action {
 
 func ping(sb *berth.Sandbox) action { return sb.Ping }
 
-// fileRows are a write and a read of 1 KiB against the same system calls here.
-func fileRows(name string, sb *berth.Sandbox, h *harness) []row {
-	data := make([]byte, 1024)
-	local := filepath.Join(h.TempDir(), "f")
-	return []row{
-		{name: "write 1 KiB", backend: name, ours: func(ctx context.Context) error {
-			return sb.Files().WriteFile(ctx, "bench-file", data, files.WriteOptions{})
-		}, against: []alternative{{name: "write and rename here", run: func(context.Context) error {
-			if err := os.WriteFile(local+".tmp", data, 0o644); err != nil {
-				return err
-			}
-			return os.Rename(local+".tmp", local)
-		}}}},
-		{name: "read 1 KiB", backend: name, ours: func(ctx context.Context) error {
-			_, err := sb.Files().ReadFile(ctx, "bench-file")
-			return err
-		}, against: []alternative{{name: "read here", run: func(context.Context) error {
-			_, err := os.ReadFile(local)
-			return err
-		}}}},
-	}
-}
-
 // within provisions s for the length of use.
 func within(ctx context.Context, d driver.Driver, s berth.Spec, use func(*berth.Sandbox) error) error {
 	sb, err := berth.Provision(ctx, d, s)
@@ -139,7 +114,7 @@ func within(ctx context.Context, d driver.Driver, s berth.Spec, use func(*berth.
 		return err
 	}
 	err = use(sb)
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	return errors.Join(err, sb.Destroy(end))
 }
@@ -184,6 +159,7 @@ func benchProcess(ctx context.Context, h *harness, use user) error {
 		return use(sb, append([]row{
 			{name: "exec true", backend: "process", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "ping", backend: "process", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			streamRow("process", sb, poured("the same through a pipe", pour...)),
 			provisionRow("process", d, s, alternative{name: "fork+exec of the guest", run: forkExec(bin, "version")}),
 		}, fileRows("process", sb, h)...))
 	})
@@ -201,6 +177,7 @@ func benchGuard(ctx context.Context, h *harness, use user) error {
 		return use(sb, append([]row{
 			{name: "exec true", backend: "guard", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}, bare}},
 			{name: "ping", backend: "guard", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			streamRow("guard", sb, poured("the same through a pipe", pour...)),
 			provisionRow("guard", d, s, bare),
 		}, fileRows("guard", sb, h)...))
 	})
@@ -232,6 +209,7 @@ func benchDocker(ctx context.Context, h *harness, use user) error {
 				{name: "docker exec (API)", run: apiExec(api, id)},
 			}},
 			{name: "ping", backend: "docker", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			streamRow("docker", sb, poured("docker exec (CLI)", append([]string{"docker", "--host", host, "exec", id}, pour...)...)),
 			provisionRow("docker", d, s, alternative{
 				name: "docker run (CLI)", run: cli("run", "--name", "bench-run", "--network", "none", image, argv), after: cli("rm", "bench-run"),
 			}),
@@ -283,14 +261,18 @@ func benchSSH(ctx context.Context, h *harness, use user) error {
 		return err
 	}
 	host, port, _ := strings.Cut(server.Addr, ":")
-	client := plain("ssh", "-F", "/dev/null", "-p", port, "-i", server.KeyFile, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
-		"-o", "UserKnownHostsFile="+server.KnownHosts, server.User+"@"+host, argv)
+	login := []string{
+		"ssh", "-F", "/dev/null", "-p", port, "-i", server.KeyFile, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+		"-o", "UserKnownHostsFile=" + server.KnownHosts, server.User + "@" + host,
+	}
+	client := plain(append(slices.Clip(login), argv)...)
 	s := berth.Spec{}
 	return within(ctx, d, s, func(sb *berth.Sandbox) error {
 		return use(sb, append([]row{
 			{name: "exec true", backend: "ssh", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			{name: "exec true", backend: "ssh", slow: true, ours: execIn(sb), against: []alternative{{name: "ssh host true", run: client}}},
 			{name: "ping", backend: "ssh", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			streamRow("ssh", sb, poured("ssh host", append(slices.Clip(login), pour...)...)),
 		}, fileRows("ssh", sb, h)...))
 	})
 }

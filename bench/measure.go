@@ -27,6 +27,7 @@ type row struct {
 	after   action // as an alternative's
 	against []alternative
 	slow    bool // a tenth of the rounds
+	large   bool // a fortieth
 }
 
 // result is one row against one alternative.
@@ -41,7 +42,10 @@ type result struct {
 
 // measure runs the row and its alternatives in turn, round after round.
 func (r row) measure(ctx context.Context, rounds int) ([]result, error) {
-	if r.slow {
+	switch {
+	case r.large:
+		rounds = max(rounds/40, 3)
+	case r.slow:
 		rounds = max(rounds/10, 5)
 	}
 	ways := append([]alternative{{"", r.ours, r.after}}, r.against...)

@@ -1,8 +1,9 @@
 // Command docs writes the tables of the documents that come from the code: error
-// codes, settings, what each backend enforces, and what bench measures. Each stands
+// codes, settings, what guard hides, what each backend enforces, and what bench
+// measures. Each stands
 // between two markers, "<!-- begin NAME -->" and "<!-- end NAME -->".
 //
-//	go run ./internal/docs                      error codes and settings
+//	go run ./internal/docs                      error codes, settings, what guard hides
 //	go run ./internal/docs -caps FILE           also the capabilities, from `go run ./bench -caps` lines
 //	go run ./internal/docs -bench FILE          also the measurements, from `go run ./bench -json` lines
 //
@@ -19,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/internal/config"
+	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -44,6 +46,7 @@ func update(path, caps, bench string) error {
 	}{
 		{"codes", func() (string, error) { return codes(), nil }},
 		{"settings", func() (string, error) { return settings(), nil }},
+		{"hidden", func() (string, error) { return hidden(), nil }},
 		{"caps", func() (string, error) { return fromFile(caps, capsTable) }},
 		{"bench", func() (string, error) { return fromFile(bench, benchTable) }},
 	} {
@@ -106,6 +109,15 @@ func settings() string {
 			flagName = "--" + strings.TrimPrefix(flagName, "--")
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env), code(flagName), code(s.Default), strings.ReplaceAll(s.Help, "|", "\\|"))
+	}
+	return b.String()
+}
+
+func hidden() string {
+	var b strings.Builder
+	b.WriteString("| what | in the home directory |\n|---|---|\n")
+	for _, kept := range isolate.HiddenInHome() {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", kept.What, strings.Join(kept.Names, "`, `"))
 	}
 	return b.String()
 }

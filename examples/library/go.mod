@@ -1,0 +1,12 @@
+module example.com/library
+
+go 1.26.8
+
+require github.com/berth-dev/berth v0.0.0
+
+require (
+	github.com/hashicorp/yamux v0.1.2 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+)
+
+replace github.com/berth-dev/berth => ../..

@@ -100,9 +100,10 @@ func (j *Jobs) Get(ctx context.Context, id string) (*Job, error) {
 // that is unknown is ErrNotFound and moves nothing. To hand over to the same owner
 // moves nothing.
 func (j *Jobs) HandOver(ctx context.Context, to string, ids ...string) ([]JobInfo, error) {
-	jobber, err := j.jobber(ctx)
+	err := spec.ValidateOwner(to)
+	var jobber driver.Jobber
 	if err == nil {
-		err = spec.ValidateOwner(to)
+		jobber, err = j.jobber(ctx)
 	}
 	if err != nil {
 		return nil, j.sb.wrap(err, "hand over jobs", "")

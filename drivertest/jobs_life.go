@@ -122,8 +122,8 @@ func jobStopped(ctx context.Context, t T, e *Env) {
 	if first.ID != ended.ID() || first.State != spec.JobExited || first.Exit.Code != 3 || first.LogLines != 2 {
 		t.Errorf("%+v", first)
 	}
-	if second.ID != running.ID() || second.Running() || second.State == spec.JobExited || second.LogLines != 1 {
-		t.Errorf("%+v; want killed, or lost", second)
+	if second.ID != running.ID() || second.State != spec.JobKilled || second.LogLines != 1 {
+		t.Errorf("%+v; want killed", second)
 	}
 	for id, want := range map[string]string{ended.ID(): "one\ntwo", running.ID(): "begun\n"} {
 		j, err := jobs.Get(ctx, id)

@@ -26,6 +26,9 @@ type BinaryOptions struct {
 	// AllowSelf takes the running program itself where it is of the platform
 	// that is asked for and its main has called selfexec.Main.
 	AllowSelf bool
+	// Untrusted are directories that commands can write: no go command that lies
+	// in one is run.
+	Untrusted []string
 	// Progress, if set, is called when something takes long: a build.
 	Progress func(spec.Progress)
 }
@@ -69,7 +72,7 @@ func Binary(ctx context.Context, goos, goarch string, o BinaryOptions) (Bin, err
 	if err != nil {
 		return Bin{}, err
 	}
-	return c.Build(ctx, goos, goarch, o.Progress)
+	return c.Build(ctx, goos, goarch, o.Untrusted, o.Progress)
 }
 
 func explicit(path string) (Bin, error) {

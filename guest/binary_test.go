@@ -68,7 +68,7 @@ func TestBinaryIsTheProgram(t *testing.T) {
 func TestUnusableCache(t *testing.T) {
 	_, err := guest.Binary(context.Background(), "linux", "amd64", guest.BinaryOptions{CacheDir: "/dev/null/no"})
 	wantCode(t, err, spec.CodeUnavailable)
-	if !strings.Contains(spec.HintOf(err), "selfexec.Main") {
+	if !strings.Contains(spec.HintOf(err), "BinaryOptions.CacheDir") {
 		t.Errorf("hint %q", spec.HintOf(err))
 	}
 }

@@ -19,6 +19,13 @@
 // An exit is never invented. Operations that only read are repeated once; one that
 // may have changed something is not, and is answered with CodeUnknownOutcome.
 //
+// # Jobs
+//
+// A guest that is started with "serve --state DIR" keeps jobs in that directory, which
+// must be its user's own, writable, and part of the place: gone with it, there again
+// when it is started again. A backend that gives one states in OpenOptions.Caps how long
+// the jobs of the place live. The calls about jobs go on over a redial.
+//
 // # The guest is not trusted
 //
 // It lives among the code that it runs. Every frame, string, count and offset that

@@ -57,8 +57,8 @@ type OpenOptions struct {
 const helloTimeout = 30 * time.Second
 
 // Open says hello to the guest at the other end of stream and returns a session,
-// which is a driver.Session and a driver.Pinger. On an error the stream is closed
-// and OnClose is not run. What answers but is no guest is CodeUnavailable, with what
+// which is a driver.Session, a driver.Pinger and a driver.Jobber. On an error the
+// stream is closed and OnClose is not run. What answers but is no guest is CodeUnavailable, with what
 // it said in the message. ctx bounds the opening only; without a deadline of its own
 // it takes at most 30 s.
 func Open(ctx context.Context, stream io.ReadWriteCloser, o OpenOptions) (*Session, error) {

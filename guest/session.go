@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// Session is one client's hold on a guest. It implements driver.Session and
-// driver.Pinger. Open makes it; the zero value is not usable.
+// Session is one client's hold on a guest. It implements driver.Session, driver.Pinger
+// and driver.Jobber. Open makes it; the zero value is not usable.
 //
 // After Close every operation answers CodeInvalid, after Shutdown CodeNotFound.
 type Session struct {

@@ -148,7 +148,7 @@ func TestCreateOptions(t *testing.T) {
 	if len(listen) != 32 {
 		t.Errorf("socket %q, want 128 bits in hex", listen)
 	}
-	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir"}
+	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir", "--state", stateDir}
 	if diff := cmp.Diff(want, o.Config.Entrypoint); diff != "" {
 		t.Errorf("entrypoint (-want +got):\n%s", diff)
 	}
@@ -164,6 +164,34 @@ func TestCreateOptions(t *testing.T) {
 	}
 	if o.Name != containerName("me", "k") || containerName("a", "bc") == containerName("ab", "c") || !strings.HasPrefix(o.Name, "berth-") || len(o.Name) != len("berth-")+16 {
 		t.Errorf("name %q", o.Name)
+	}
+}
+
+// Under a read-only root the guest's state is on a volume of its own, unless the workdir
+// is one that holds it; a workdir among the state is refused.
+func TestStateIsWritable(t *testing.T) {
+	d := testDriver(t, Options{})
+	for workdir, want := range map[string][]string{
+		"":         {"/tmp", "/workspace", stateDir},
+		"/tmp/w":   {"/tmp", stateDir},
+		"/var":     {"/tmp", "/var"},
+		"/var/lib": {"/tmp", "/var/lib"},
+	} {
+		p, err := d.plan(&spec.Spec{Key: "k", Image: "i", Workdir: workdir, Hardening: spec.Hardening{ReadOnlyRoot: true}}, driver.ProvisionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range writableMounts(p) {
+			got = append(got, m.Target)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("workdir %q (-want +got):\n%s", workdir, diff)
+		}
+	}
+	_, err := d.plan(&spec.Spec{Key: "k", Image: "i", Workdir: stateDir + "/jobs"}, driver.ProvisionOptions{})
+	if !errors.Is(err, spec.ErrInvalidPath) {
+		t.Errorf("a workdir among the state: %v", err)
 	}
 }
 

@@ -9,7 +9,9 @@
 // state, Spec.HiddenPaths -, and only the workdir, the temporary directories,
 // Spec.WritableRoots and the repository of a linked worktree can be written. Where guard
 // cannot be built, Provision fails; nothing ever runs at a lower level than was asked
-// for. What guard does not stop is said in package internal/isolate.
+// for. What guard does not stop is said in package internal/isolate. A place whose wall
+// has got a hole, because a program outside has replaced what it hides, is not connected
+// to any more (CodeUnsupported): end it and make it again.
 //
 // # Network
 //

@@ -27,11 +27,12 @@ type found struct {
 
 // binary finds the guest binary, or answers with the one that was found before if it is
 // still the same file.
-func (b *backend) binary(ctx context.Context, progress func(spec.Progress)) (guest.Bin, error) {
+func (b *backend) binary(ctx context.Context, untrusted []string, progress func(spec.Progress)) (guest.Bin, error) {
 	if bin, ok := b.found.get(); ok {
 		return bin, nil
 	}
 	options := b.o.Guest
+	options.Untrusted = slices.Concat(options.Untrusted, untrusted)
 	if progress != nil {
 		options.Progress = progress
 	}
@@ -64,7 +65,7 @@ func (f *found) put(bin guest.Bin) {
 
 // plan finds the guest binary and puts the wall round it that the record asks for.
 func (b *backend) plan(ctx context.Context, l place.Launch, progress func(spec.Progress)) (place.Plan, error) {
-	bin, err := b.binary(ctx, progress)
+	bin, err := b.binary(ctx, b.writable(l.Record.Workdir, l.Spec), progress)
 	if err != nil {
 		return place.Plan{}, err
 	}

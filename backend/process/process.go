@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -77,7 +78,7 @@ func New(o Options) (driver.Driver, error) {
 }
 
 // stateDir is the default state directory. A relative base is ignored, as the XDG
-// specification asks.
+// specification asks; without HOME the system says where the home directory is.
 func stateDir(environ []string) (string, error) {
 	var base, home string
 	for _, entry := range environ {
@@ -88,12 +89,15 @@ func stateDir(environ []string) (string, error) {
 			home = value
 		}
 	}
+	if u, err := user.Current(); home == "" && err == nil {
+		home = u.HomeDir
+	}
 	switch {
 	case filepath.IsAbs(base):
 	case filepath.IsAbs(home):
 		base = filepath.Join(home, ".local", "state")
 	default:
-		return "", &spec.Error{Code: spec.CodeInvalid, Backend: name, Err: errors.New("HOME is not set"), Hint: "set HOME, or name a state directory"}
+		return "", &spec.Error{Code: spec.CodeInvalid, Backend: name, Err: errors.New("there is no home directory"), Hint: "set HOME, or name a state directory"}
 	}
 	return filepath.Join(base, "berth"), nil
 }

@@ -151,6 +151,7 @@ func TestCaps(t *testing.T) {
 	} {
 		got := provision(t, d, spec.Spec{Isolation: level}).Caps()
 		want.Backend, want.Keyed, want.Resume, want.Shell, want.Coreutils = "process", true, true, true, true
+		want.WorkspaceRoot, want.Jobs, want.CommandUser = true, spec.JobsProcess, level == spec.IsolationNone && os.Geteuid() == 0
 		want.OS, want.Arch, want.KillTree = got.OS, got.Arch, got.KillTree
 		if diff := cmp.Diff(want, got); diff != "" || got.OS != "linux" || got.KillTree == "" {
 			t.Errorf("%s: %s", level, diff)
@@ -353,4 +354,14 @@ func processesOf(t *testing.T, o process.Options, id string) []int {
 		}
 	}
 	return out
+}
+
+// TestWithoutHome defends: without HOME the state directory is the user's, as the system
+// knows it.
+func TestWithoutHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	if _, err := process.New(process.Options{}); err != nil {
+		t.Errorf("%v (hint %q)", err, spec.HintOf(err))
+	}
 }

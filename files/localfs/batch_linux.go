@@ -20,7 +20,7 @@ const MaxBatchFiles = 1 << 20
 // WriteBatch implements files.BatchWriter. It returns at once when ctx ends; a Read
 // of a source that blocks is then left to itself.
 func (f *FS) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFile, error], o files.BatchOptions) (int, error) {
-	b := &batchWriter{fs: f, ctx: ctx, sync: o.Sync, temp: tempName() + "-", out: -1, dirs: newDirCache(f)}
+	b := &batchWriter{fs: f, ctx: ctx, sync: o.Sync, temp: tempName() + "-", out: -1, dirs: newDirCache(f), made: make(map[string]bool)}
 	defer b.dirs.close()
 	err := b.stage(next)
 	if err == nil && o.Sync {
@@ -50,6 +50,7 @@ type batchWriter struct {
 	staged []stagedFile
 	out    int // the descriptor of the file that is being staged, the last of staged; -1: none
 	dirs   *dirCache
+	made   map[string]bool // the paths of directories that were missing
 	disks  map[uint64]spot // a directory on each file system that was written to
 }
 
@@ -143,7 +144,12 @@ func (b *batchWriter) begin(f *files.BatchFile) error {
 	if base == "" || slash {
 		return b.noFile(f.Name)
 	}
-	fd, err := b.dirs.get(dir, makeMissing)
+	fd, err := b.dirs.get(dir, makeNothing)
+	if err == unix.ENOENT {
+		if fd, err = b.dirs.get(dir, makeMissing); err == nil {
+			b.made[dir.path] = true
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -151,16 +157,12 @@ func (b *batchWriter) begin(f *files.BatchFile) error {
 	if entry.asked == 0 {
 		entry.asked = 0o644
 	}
-	create := uint32(0o600) // until it has the mode of the file that it replaces
-	switch st, err := sys.Lstat(fd, base); {
-	case err == unix.ENOENT:
-		entry.fresh, entry.mode, create = true, entry.asked, entry.asked
-	case err != nil:
+	if err := b.look(fd, &entry); err != nil {
 		return err
-	case sys.IsType(&st, unix.S_IFREG):
-		entry.mode = st.Mode & 0o777
-	default:
-		entry.mode = entry.asked
+	}
+	create := entry.mode
+	if !entry.fresh {
+		create = 0o600 // until it has the mode of the file that it replaces
 	}
 	b.out, err = sys.Openat(fd, b.tempName(len(b.staged)), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, create)
 	if err != nil {
@@ -168,6 +170,25 @@ func (b *batchWriter) begin(f *files.BatchFile) error {
 	}
 	b.staged = append(b.staged, entry)
 	return nil
+}
+
+// look decides which mode a file is to have, by what has its name now. In a directory
+// that the batch has made there is nothing, or what came so lately that landing finds
+// it early enough; only a name that is too long must be known now.
+func (b *batchWriter) look(dir int, entry *stagedFile) error {
+	entry.fresh, entry.mode = true, entry.asked
+	if b.made[entry.dir.path] && len(entry.base) <= unix.NAME_MAX {
+		return nil
+	}
+	st, err := sys.Lstat(dir, entry.base)
+	if err == unix.ENOENT {
+		return nil
+	}
+	entry.fresh = false
+	if err == nil && sys.IsType(&st, unix.S_IFREG) {
+		entry.mode = st.Mode & 0o777
+	}
+	return err
 }
 
 // noFile says why a name that is spelled as a directory cannot be a file.

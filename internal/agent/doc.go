@@ -8,9 +8,10 @@
 //
 // A command (command.go) belongs to the place, not to a connection: it owns its
 // streams (package stream), which outlive any connection, and is known by id and by
-// key (table.go). A client (client.go) is one connection. One goroutine reaps every
-// child of the process (package proc). What a host may rely on is written in package
-// wire.
+// key (table.go). A job (jobs.go) is a command that belongs to no client: package job
+// keeps its record, its log and what its owner is to be told. A client (client.go) is
+// one connection. One goroutine reaps every child of the process (package proc). What a
+// host may rely on is written in package wire.
 //
 // # Environment
 //

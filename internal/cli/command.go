@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -96,11 +97,15 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 	ended := make(chan struct{})
 	var waiting sync.WaitGroup
 	waiting.Go(func() { endWhenBroken(p, broken, ended) })
-	exit, err := p.Wait(ctx)
+	exit, left, err := a.await(ctx, p, a.outlived(ended, stdout, stderr))
 	close(ended)
 	waiting.Wait()
 	if err != nil {
 		return err
+	}
+	if left {
+		a.Note("%s: the command has been ended; nobody reads its output, the rest of it is lost", cmd.Name())
+		return exitOf(exit)
 	}
 	if a.JSON {
 		if err := a.Print(newOutcome(sb, exit, outCapture, errCapture)); err != nil {
@@ -118,6 +123,25 @@ func (a *app) execute(cmd *cobra.Command, sb *berth.Sandbox, c *berth.Command, n
 		}
 	}
 	return exitOf(exit)
+}
+
+// await waits for a command, or until there is a status to leave with before that.
+func (a *app) await(ctx context.Context, p *berth.Process, leave <-chan verb.Status) (exit spec.Exit, left bool, err error) {
+	type answer struct {
+		exit spec.Exit
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		exit, err := p.Wait(ctx)
+		done <- answer{exit, err}
+	}()
+	select {
+	case got := <-done:
+		return got.exit, false, got.err
+	case status := <-leave:
+		return spec.Exit{Code: int(status)}, true, nil
+	}
 }
 
 // endedFromOutside reports whether a command died of what ends a sandbox.
@@ -214,14 +238,23 @@ func newOutcome(sb *berth.Sandbox, exit spec.Exit, stdout, stderr *capture) outc
 type passThrough struct {
 	w      io.Writer
 	failed func()
-	err    error // read it after the command has ended
+	err    error        // read it after the command has ended
+	since  atomic.Int64 // when the write that is under way began, as Unix nanoseconds; 0: none is
 }
 
 func (p *passThrough) Write(b []byte) (int, error) {
 	if p.err == nil {
+		p.since.Store(time.Now().UnixNano())
 		if _, p.err = p.w.Write(b); p.err != nil {
 			p.failed()
 		}
+		p.since.Store(0)
 	}
 	return len(b), nil
+}
+
+// stuck reports whether whoever reads has taken nothing for so long.
+func (p *passThrough) stuck(now time.Time, long time.Duration) bool {
+	since := p.since.Load()
+	return since != 0 && now.UnixNano()-since > int64(long)
 }

@@ -273,3 +273,81 @@ func TestStateIsEmptied(t *testing.T) {
 		t.Errorf("left: %v", found)
 	}
 }
+
+// Whoever started berth and does not read what it prints cannot keep it from ending: a
+// timeout and a TERM are obeyed.
+func TestStalledReader(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want int
+	}{
+		"timeout": {[]string{"run", "-n", "--isolation", "none", "--timeout", "1s", "--", "sh", "-c", "touch ready; exec yes"}, 124},
+		"TERM":    {[]string{"run", "-n", "--isolation", "none", "--", "sh", "-c", "touch ready; exec yes"}, 128 + 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, dir := berthCommand(t, test.args...)
+			out, err := cmd.StdoutPipe() // which nobody reads
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			await(t, filepath.Join(dir, "ready"))
+			if name == "TERM" {
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ended := make(chan *os.ProcessState, 1)
+			go func() {
+				state, _ := cmd.Process.Wait()
+				ended <- state
+			}()
+			select {
+			case state := <-ended:
+				if state.ExitCode() != test.want {
+					t.Errorf("%v, want exit status %d", state, test.want)
+				}
+			case <-time.After(60 * time.Second):
+				t.Fatal("it does not end")
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+// A sandbox that is kept does not keep what berth had inherited.
+func TestKeptSandboxKeepsNoPipe(t *testing.T) {
+	for _, isolation := range []string{"none", "guard"} {
+		t.Run(isolation, func(t *testing.T) {
+			in, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			up, _ := berthCommand(t, "up", "--isolation", isolation, "--key", "k")
+			up.ExtraFiles = []*os.File{nil, nil, nil, nil, nil, nil, out}
+			err = up.Run()
+			out.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			down := exec.Command(up.Path, up.Args[1:]...)
+			down.Args = []string{up.Args[0], "down", "--key", "k"}
+			down.Env, down.Dir = up.Env, up.Dir
+			defer func() {
+				if out, err := down.CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			}()
+			if err := in.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := in.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+				t.Errorf("the pipe does not end: %d, %v", n, err)
+			}
+		})
+	}
+}

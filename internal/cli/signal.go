@@ -47,7 +47,8 @@ type signals struct {
 	held     []spec.Signal // what came meanwhile
 	insist   []time.Time   // the interrupts of the last moments
 	killed   bool
-	passed   bool // some signal was for the command
+	passed   bool      // some signal was for the command
+	ending   time.Time // when the command was first told to end for certain
 }
 
 // watchSignals begins to take signals. One that is ignored already, under nohup or
@@ -83,7 +84,7 @@ func (s *signals) hold() {
 // takes them back.
 func (s *signals) forwardTo(t target) {
 	s.mu.Lock()
-	s.target, s.starting, s.insist, s.killed = t, false, nil, false
+	s.target, s.starting, s.insist, s.killed, s.ending = t, false, nil, false, time.Time{}
 	s.passed = s.passed && t == nil
 	held := s.held
 	s.held = nil
@@ -94,6 +95,14 @@ func (s *signals) forwardTo(t target) {
 	for _, n := range held {
 		s.handle(n, time.Now())
 	}
+}
+
+// toldToEnd returns when the command was told to end by a signal that is no request of
+// a person to it: TERM, or one interrupt too many. Zero: it was not.
+func (s *signals) toldToEnd() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
 }
 
 // passedOn reports whether the command got a signal from us.
@@ -145,6 +154,9 @@ func (s *signals) decide(n spec.Signal, now time.Time) (t target, kill bool) {
 		return nil, false
 	case n != spec.SIGINT:
 		s.passed = true
+		if n == spec.SIGTERM && s.ending.IsZero() {
+			s.ending = now
+		}
 		return s.target, false
 	case s.killed:
 		s.cancel(&interrupted{n})
@@ -159,5 +171,8 @@ func (s *signals) decide(n spec.Signal, now time.Time) (t target, kill bool) {
 	s.passed = true
 	s.insist = append(kept, now)
 	s.killed = len(s.insist) >= insistCount
+	if s.killed && s.ending.IsZero() {
+		s.ending = now
+	}
 	return s.target, s.killed
 }

@@ -22,13 +22,15 @@ import (
 // guestPackages are the packages of this module that the guest binary links. A test
 // compares them with what the go command says.
 var guestPackages = []string{
-	"cmd/berth-guest", "files", "files/internal/source", "files/localfs", "internal/agent", "internal/agent/proc", "internal/agent/stream", "internal/place", "internal/wire", "spec",
+	"cmd/berth-guest", "files", "files/internal/ignore", "files/internal/nfa", "files/internal/pattern", "files/internal/source",
+	"files/localfs", "files/localfs/internal/beneath", "files/localfs/internal/sys",
+	"internal/agent", "internal/agent/job", "internal/agent/joblog", "internal/agent/proc", "internal/agent/stream", "internal/place", "internal/wire", "spec",
 }
 
 // Build returns the binary that this module's source makes: from the cache if it is
-// there, else built with the local Go toolchain. progress, which may be nil, is called
-// before a build.
-func (c *Cache) Build(ctx context.Context, goos, goarch string, progress func(spec.Progress)) (Bin, error) {
+// there, else built with the local Go toolchain, but with none that lies in one of the
+// untrusted directories. progress, which may be nil, is called before a build.
+func (c *Cache) Build(ctx context.Context, goos, goarch string, untrusted []string, progress func(spec.Progress)) (Bin, error) {
 	platform := goos + "-" + goarch
 	m := module()
 	released := m != nil && m.Replace == nil && m.Sum != ""
@@ -38,7 +40,7 @@ func (c *Cache) Build(ctx context.Context, goos, goarch string, progress func(sp
 			return bin, nil
 		}
 	}
-	goTool, toolErr := findGo()
+	goTool, toolErr := findGo(untrusted)
 	root, err := sourceRoot(ctx, goTool)
 	if err != nil {
 		return Bin{}, ctxFirst(ctx, Nowhere(errors.Join(err, toolErr)))
@@ -74,16 +76,42 @@ func compile(ctx context.Context, goTool, root, goos, goarch, path string) error
 	return nil
 }
 
-// findGo finds the go command: on the PATH, or where this program's own toolchain is.
-func findGo() (string, error) {
-	if path, err := exec.LookPath("go"); err == nil {
+// findGo finds the go command: on the PATH, or where this program's own toolchain is. One
+// that lies in one of the untrusted directories is passed over: it would be run outside.
+func findGo(untrusted []string) (string, error) {
+	path, err := exec.LookPath("go")
+	if err == nil && !liesIn(path, untrusted) {
 		return path, nil
 	}
 	const usual = "/usr/local/go/bin/go"
 	if info, err := os.Stat(usual); err == nil && info.Mode().IsRegular() {
 		return usual, nil
 	}
+	if err == nil {
+		return "", fmt.Errorf("the go command on the PATH lies where commands can replace it: %s", path)
+	}
 	return "", errors.New("the go command is not on the PATH")
+}
+
+// liesIn reports whether path, as it is spelled or with its links resolved, lies in one
+// of the directories.
+func liesIn(path string, dirs []string) bool {
+	both := func(path string) []string {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			return []string{filepath.Clean(path), resolved}
+		}
+		return []string{filepath.Clean(path)}
+	}
+	for _, dir := range dirs {
+		for _, d := range both(dir) {
+			for _, p := range both(path) {
+				if rel, err := filepath.Rel(d, p); err == nil && filepath.IsLocal(rel) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // sourceRoot finds the directory of this module's source: where this very file was

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -63,12 +64,26 @@ func Probe(ctx context.Context, bwrap string) error {
 		if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 			return ctx.Err()
 		}
+		if exhausted(err) {
+			return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("bubblewrap cannot be started: %w", err)}
+		}
 		return explain(strings.TrimSpace(errs.String()), err, os.DirFS("/"), os.Geteuid())
 	}
 	if !strings.HasPrefix(out.String(), "bubblewrap ") {
 		return &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("%s is not bubblewrap", path), Hint: installHint}
 	}
 	return nil
+}
+
+// exhausted reports whether a program was not started because this one, or the machine,
+// has no more of something: that says nothing about the wall.
+func exhausted(err error) bool {
+	for _, known := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // explain finds why the wrapper failed: in what it said, then in what the system says.

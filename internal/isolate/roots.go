@@ -122,7 +122,7 @@ func (l *layout) checkRoot(w way) error {
 	for _, link := range w.links {
 		if root := l.holder(link); root != "" && !within(w.target, root) {
 			e := swapped("the writable directory", w, link)
-			e.Hint = "name the directory itself: " + w.target
+			e.Hint = "if that is what you mean, name the directory itself: " + w.target
 			return e
 		}
 	}

@@ -278,7 +278,7 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 	case err != nil && plan.Detach && forbidden(err):
 		return nil, errAttached
 	case err != nil:
-		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started: %w", err)}
+		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started: %w", err), Hint: spec.HintOf(hostError(err))}
 	case plan.Wrapped:
 		files[InfoFD-3].Close()
 	}

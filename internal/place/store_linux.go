@@ -202,14 +202,18 @@ func hostError(err error) error {
 	if err == nil {
 		return nil
 	}
-	code := spec.CodeInternal
+	code, hint := spec.CodeInternal, ""
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
 		code = spec.CodePermission
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		code = spec.CodeNoSpace
+	case errors.Is(err, unix.EFBIG):
+		code, hint = spec.CodeNoSpace, "raise the limit on the size of files (ulimit -f)"
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		code, hint = spec.CodeUnavailable, "raise the limit on open files (ulimit -n)"
 	case errors.Is(err, unix.ENOTDIR):
 		code = spec.CodeInvalidPath
 	}
-	return &spec.Error{Code: code, Err: err}
+	return &spec.Error{Code: code, Err: err, Hint: hint}
 }

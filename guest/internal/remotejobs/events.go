@@ -1,4 +1,4 @@
-package guest
+package remotejobs
 
 import (
 	"context"
@@ -8,23 +8,23 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// JobEvents implements driver.Jobber. It goes on over a redial, unless another listener
-// has taken over meanwhile, and tells no event twice.
-func (s *Session) JobEvents(ctx context.Context, owner string, tell func(spec.JobEvent) error) error {
+// Listen tells of the events of the owner's jobs; id is a new one of this listening. It
+// goes on over a redial, unless another listener has taken over meanwhile, and tells no
+// event twice.
+func (c *Client) Listen(ctx context.Context, owner, id string, tell func(spec.JobEvent) error) error {
 	if err := spec.ValidateOwner(owner); err != nil {
 		return err
 	}
-	l := &listening{s: s, owner: owner, tell: tell}
-	l.req = &wire.Request{Op: wire.OpJobEvents, Job: &wire.JobRequest{Owner: owner, Listener: randomID()}}
-	return s.patiently(ctx, l.req, changes, func(st *stream) (bool, error) {
-		defer st.end()
+	l := &listening{owner: owner, tell: tell}
+	l.req = &wire.Request{Op: wire.OpJobEvents, Job: &wire.JobRequest{Owner: owner, Listener: id}}
+	return c.s.Patiently(ctx, l.req, changes, func(st Stream) (bool, error) {
+		defer st.End()
 		return l.listen(ctx, st)
 	})
 }
 
 // listening is one call of JobEvents.
 type listening struct {
-	s     *Session
 	owner string
 	tell  func(spec.JobEvent) error
 	req   *wire.Request
@@ -32,7 +32,7 @@ type listening struct {
 }
 
 // listen serves one stream until it breaks, which is not over, or the listening ends.
-func (l *listening) listen(ctx context.Context, st *stream) (over bool, err error) {
+func (l *listening) listen(ctx context.Context, st Stream) (over bool, err error) {
 	if _, err := wire.ReadReply(st); err != nil {
 		return false, err
 	}
@@ -41,7 +41,7 @@ func (l *listening) listen(ctx context.Context, st *stream) (over bool, err erro
 	ended := make(chan error, 1)
 	go func() { ended <- receive(st, events) }()
 	defer func() {
-		interrupt(st.Stream) // of no effect where it has ended
+		st.Interrupt() // of no effect where it has ended
 		for range events {
 		}
 	}()
@@ -69,7 +69,7 @@ func (l *listening) listen(ctx context.Context, st *stream) (over bool, err erro
 
 // receive reads events until there are no more, and says why. More than the guest may
 // send ahead is a breach.
-func receive(st *stream, events chan<- *wire.JobEvent) error {
+func receive(st Stream, events chan<- *wire.JobEvent) error {
 	defer close(events)
 	for {
 		e := new(wire.JobEvent)
@@ -88,7 +88,7 @@ func receive(st *stream, events chan<- *wire.JobEvent) error {
 }
 
 // hear tells of one event, unless that has been done, and acknowledges it.
-func (l *listening) hear(ctx context.Context, st *stream, said *wire.JobEvent) (over bool, err error) {
+func (l *listening) hear(ctx context.Context, st Stream, said *wire.JobEvent) (over bool, err error) {
 	e, err := said.Spec()
 	switch {
 	case err != nil:
@@ -107,6 +107,6 @@ func (l *listening) hear(ctx context.Context, st *stream, said *wire.JobEvent) (
 			l.told = l.told[n:]
 		}
 	}
-	err = l.s.dispatch(ctx, st.c, func(*conn) error { return wire.WriteMessage(st, &wire.JobAck{Seq: said.Seq}) })
+	err = st.Send(ctx, &wire.JobAck{Seq: said.Seq})
 	return spec.CodeOf(err) == spec.CodeStaleOwner, err
 }

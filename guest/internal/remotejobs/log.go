@@ -1,4 +1,4 @@
-package guest
+package remotejobs
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// OpenLog implements driver.Jobber. The Log goes on over a redial at the byte that it
+// OpenLog opens a window of a job's log. The Log goes on over a redial at the byte that it
 // has reached. Close may be called while Read waits, which then returns.
-func (s *Session) OpenLog(ctx context.Context, owner, id string, w spec.LogWindow) (driver.Log, error) {
+func (c *Client) OpenLog(ctx context.Context, owner, id string, w spec.LogWindow) (driver.Log, error) {
 	if err := checkJobs(owner, id); err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func (s *Session) OpenLog(ctx context.Context, owner, id string, w spec.LogWindo
 		return nil, err
 	}
 	asked := wire.LogWindow(w)
-	l := &jobLog{s: s, caller: ctx, window: w, req: &wire.Request{
+	l := &jobLog{s: c.s, caller: ctx, window: w, req: &wire.Request{
 		Op: wire.OpJobLog, Job: &wire.JobRequest{Owner: owner, ID: id, Window: &asked},
 	}}
 	l.ctx, l.cancel = context.WithCancel(ctx)
@@ -33,7 +33,7 @@ func (s *Session) OpenLog(ctx context.Context, owner, id string, w spec.LogWindo
 
 // jobLog is an open window of a log. It checks that it gets what its Info promises.
 type jobLog struct {
-	s      *Session
+	s      Session
 	caller context.Context // OpenLog's, which bounds the log's life
 	ctx    context.Context // ends with it, or with Close
 	cancel context.CancelFunc
@@ -41,7 +41,7 @@ type jobLog struct {
 	window spec.LogWindow
 	info   spec.LogInfo
 
-	st    *stream // nil: its connection broke
+	st    Stream // nil: its connection broke
 	data  *wire.DataReader
 	read  int64 // bytes
 	lines int64 // newlines among them
@@ -53,16 +53,16 @@ var errLogClosed = spec.New(spec.CodeInvalid, "the log was closed")
 
 // open asks for the window, or for what is left of it.
 func (l *jobLog) open() error {
-	err := l.s.patiently(l.ctx, l.req, reads, func(st *stream) (bool, error) {
+	err := l.s.Patiently(l.ctx, l.req, reads, func(st Stream) (bool, error) {
 		reply, err := wire.ReadReply(st)
 		if err != nil {
-			st.end()
+			st.End()
 			return false, err
 		}
 		// In a goroutine of its own, whoever is reading.
 		context.AfterFunc(l.ctx, func() {
-			interrupt(st.Stream)
-			st.end()
+			st.Interrupt()
+			st.End()
 		})
 		l.st, l.data = st, wire.NewDataReader(st)
 		return true, l.begin(reply.Log)
@@ -152,10 +152,10 @@ func (l *jobLog) ended(err error) error {
 	case l.ctx.Err() != nil:
 		return errLogClosed
 	}
-	if err := l.st.c.explain(err); err != errLost { //nolint:errorlint // the bare sentinel
-		return err
+	if lost, cause := l.st.Broke(err); !lost {
+		return cause
 	}
-	l.st.end()
+	l.st.End()
 	l.st = nil
 	w := wire.LogWindow{Offset: l.info.Offset + l.read, Follow: l.window.Follow}
 	if w.Offset == 0 {

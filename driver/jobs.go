@@ -27,7 +27,8 @@ type Jobber interface {
 	// complete. ctx bounds the waiting only.
 	WaitJob(ctx context.Context, owner, id string) (spec.Job, error)
 	// KillJob ends a job's whole tree with TERM and, after grace (0:
-	// spec.DefaultGrace; negative: at once), with KILL. It returns when the tree
+	// spec.DefaultGrace; negative: at once; more than spec.MaxTimeout is
+	// CodeInvalid), with KILL. It returns when the tree
 	// is gone and the log complete. One that has ended is no error.
 	KillJob(ctx context.Context, owner, id string, grace time.Duration) (spec.Job, error)
 	// OpenLog reads a window of a job's log, in time and memory that depend on
@@ -35,15 +36,20 @@ type Jobber interface {
 	OpenLog(ctx context.Context, owner, id string, w spec.LogWindow) (Log, error)
 	// HandOver gives the running jobs of one owner to another: all, or those
 	// with ids. Their later events go to the new owner, and so do stalls and
-	// ends that the old one has not been told of. A wait or kill under way goes
-	// on. It returns what it moved; what has ended stays. An id that is unknown
+	// ends that the old one has not been told of. A wait, kill or Log under way
+	// goes on. A job's key goes with it: the old owner's next use of the key
+	// starts another job. Where the new owner has a job under the same key that
+	// one keeps it. It returns what it moved; what has ended stays. An id that is unknown
 	// is CodeNotFound and moves nothing. from may equal to: nothing moves.
 	HandOver(ctx context.Context, from, to string, ids []string) ([]spec.Job, error)
 	// JobEvents calls tell, never concurrently, with each event of the owner's
 	// jobs, those first that happened while nobody listened. An event is told
 	// once: it is forgotten when tell has returned nil, and told again to the
 	// next listener if it has not. A second listener for the same owner takes
-	// over, and the first one ends with CodeStaleOwner. It returns tell's error,
+	// over, and the first one ends with CodeStaleOwner; if tell of the first takes
+	// more than 5 s to return from then on, the second is told of that event too.
+	// What nobody is told of is kept with its job, which goes after those whose
+	// end has been told: see spec.Job for how many there can be. It returns tell's error,
 	// the context's, or how the place was lost; it goes on over a redial.
 	JobEvents(ctx context.Context, owner string, tell func(spec.JobEvent) error) error
 }

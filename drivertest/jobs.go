@@ -52,7 +52,7 @@ func jobCases() []Case {
 		{Name: "JobEndsWithItsPlace", Rule: "Reap ends the jobs of the place; no process is left.", Need: needDurable, Run: jobReaped},
 		{Name: "JobKeepsThePlaceFromIdling", Rule: "A job keeps the idle timer from running.", Need: needDurable, Run: jobIdle},
 		{Name: "JobRecordSurvivesAStop", Rule: "Records and logs stay in the place's state when it is stopped and started; what the stop ended is killed.", Need: needDurable, Run: jobStopped},
-		{Name: "JobsInACrowd", Rule: "1,000 jobs at once leave exec latency unchanged, and each is true.", Need: needJobs, Own: true, Soak: true, Run: jobCrowd},
+		{Name: "JobsInACrowd", Rule: "1,000 jobs at once leave exec latency unchanged, and each is true.", Need: needJobs, Soak: true, Run: jobCrowd},
 	}
 }
 
@@ -295,6 +295,9 @@ func jobKill(ctx context.Context, t T, e *Env) {
 }
 
 func jobKillGrace(ctx context.Context, t T, e *Env) {
+	over, _ := e.runJob(ctx, t, e.jobs(), "exit 0", berth.JobOptions{})
+	_, err := over.Kill(ctx, spec.MaxTimeout+1)
+	wantError(t, "a grace that is too long", err, spec.ErrInvalid)
 	j := e.start(ctx, t, e.jobs(), `trap "echo bye; exit 7" TERM; echo ready; while :; do sleep 0.05; done`, berth.JobOptions{})
 	e.Eventually(ctx, func() bool { return e.info(ctx, t, j).LogLines > 0 })
 	info, err := j.Kill(ctx, long)

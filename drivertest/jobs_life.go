@@ -177,11 +177,16 @@ func (e *Env) watchEnds(ctx context.Context, t T, jobs *berth.Jobs) <-chan strin
 const crowd = 1000
 
 func jobCrowd(ctx context.Context, t T, e *Env) {
+	s := e.Spec()
+	if e.Caps.LimitPIDs {
+		s.Limits.PIDs = 4 * crowd
+	}
+	sb := e.Provision(ctx, t, s)
 	latency := func() time.Duration {
 		var all []time.Duration
 		for range 80 {
 			began := time.Now()
-			e.Exec(ctx, t, []string{"true"}, berth.ExecOptions{})
+			e.ExecIn(ctx, t, sb, []string{"true"}, berth.ExecOptions{})
 			all = append(all, time.Since(began))
 		}
 		slices.Sort(all)
@@ -189,7 +194,7 @@ func jobCrowd(ctx context.Context, t T, e *Env) {
 	}
 	latency()
 	before := latency()
-	jobs := e.Sandbox.Jobs("crowd")
+	jobs := sb.Jobs("crowd")
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var ids []string
@@ -227,7 +232,7 @@ func jobCrowd(ctx context.Context, t T, e *Env) {
 		}
 	}
 	began := time.Now()
-	if err := e.Sandbox.Close(ctx); err != nil {
+	if err := sb.Close(ctx); err != nil {
 		t.Errorf("end a place with %d jobs: %v", crowd, err)
 	}
 	t.Logf("the place ended in %v", time.Since(began))

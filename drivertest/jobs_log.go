@@ -98,6 +98,12 @@ func logWindows(ctx context.Context, t T, e *Env) {
 			t.Errorf("%+v: %.40q, %+v; want %.40q from line %d", c.w, got, info, c.want, c.first)
 		}
 	}
+	open, _ := e.runJob(ctx, t, e.jobs(), `printf 'one\ntw'`, berth.JobOptions{})
+	for _, w := range []berth.LogWindow{{Offset: 6}, {Offset: 100}, {From: 3}} {
+		if got, info := e.window(ctx, t, open, w); len(got) > 0 || info.FirstLine != 3 || info.Lines != 2 || info.Offset != 6 {
+			t.Errorf("%+v of a log whose last line is open: %q, %+v; want nothing from line 3", w, got, info)
+		}
+	}
 	for _, w := range []berth.LogWindow{{Lines: -1}, {Offset: -1}, {MaxBytes: -1}, {From: 2, Offset: 5}} {
 		_, err := j.OpenLog(ctx, w)
 		wantError(t, fmt.Sprintf("%+v", w), err, spec.ErrInvalid)
@@ -263,6 +269,10 @@ func logPath(ctx context.Context, t T, e *Env) {
 		t.Errorf("read %q: %v", info.LogPath, err)
 	}
 	wantText(t, "the file", data, "found\n")
+	st, err := e.Sandbox.Files().Stat(ctx, info.LogPath, files.StatOptions{})
+	if err != nil || st.Mode.Perm() != 0o600 {
+		t.Errorf("the file is %+v, %v; want mode 0600", st, err)
+	}
 }
 
 func logTampered(ctx context.Context, t T, e *Env) {

@@ -24,6 +24,7 @@ func jobOwnerCases() []Case {
 		{Name: "JobHandOverIsAllOrNothing", Rule: "An id that is unknown is not_found and moves nothing.", Need: needJobs, Run: ownerHandOverUnknown},
 		{Name: "JobHandOverToTheSame", Rule: "To hand over to the same owner moves nothing, and the owner is told once.", Need: needJobs, Run: ownerHandOverSame},
 		{Name: "JobHandOverBringsWhatIsUntold", Rule: "Stalls that the old owner has not been told of go to the new one.", Need: needJobs, Run: ownerHandOverStall},
+		{Name: "JobHandOverTakesTheKey", Rule: "A job's key goes with it to the new owner, unless that has a job under it; the old owner's next use starts another job.", Need: needJobs, Run: ownerHandOverKey},
 		{Name: "JobsOfAStaleOwner", Rule: "A session whose epoch is over is refused with stale_owner.", Need: needDurable, Run: ownerJobsEpoch},
 	}
 }
@@ -273,6 +274,27 @@ func ownerHandOverUnknown(ctx context.Context, t T, e *Env) {
 	moved, err := from.HandOver(ctx, to.Owner(), j.ID(), ended.ID())
 	if err != nil || len(moved) != 1 || moved[0].ID != j.ID() {
 		t.Errorf("one that has ended stays: %+v, %v", moved, err)
+	}
+}
+
+func ownerHandOverKey(ctx context.Context, t T, e *Env) {
+	from, to := e.jobs(), e.jobs()
+	start := func(jobs *berth.Jobs, key string) string {
+		t.Helper()
+		return e.start(ctx, t, jobs, "exec sleep 300", berth.JobOptions{Key: key}).ID()
+	}
+	free, taken, kept := start(from, "free"), start(from, "taken"), start(to, "taken")
+	if moved, err := from.HandOver(ctx, to.Owner()); err != nil || len(moved) != 2 || moved[0].ID != free || moved[1].ID != taken {
+		t.Fatalf("moved %+v, %v", moved, err)
+	}
+	if id := start(to, "free"); id != free {
+		t.Errorf("the new owner's use of the key finds %s, want %s", id, free)
+	}
+	if id := start(to, "taken"); id != kept {
+		t.Errorf("a key that the new owner has finds %s, want %s", id, kept)
+	}
+	if id := start(from, "free"); id == free {
+		t.Errorf("the old owner's use of the key finds %s, which is another's", id)
 	}
 }
 

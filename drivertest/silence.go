@@ -34,6 +34,11 @@ func silenceEnds(ctx context.Context, t T, e *Env) {
 	wantText(t, "stdout", r.Stdout, "out\n")
 	wantText(t, "stderr", r.Stderr, "err\n")
 	e.WaitGone(ctx, t)
+	r = e.Exec(ctx, t, berth.Shell("echo out; sleep 300"), berth.ExecOptions{NoOutputTimeout: short})
+	if !r.TimedOut || !r.NoOutput {
+		t.Errorf("without a timeout: timed out %v, for its silence %v; want both", r.TimedOut, r.NoOutput)
+	}
+	wantText(t, "stdout without a timeout", r.Stdout, "out\n")
 	r = e.Exec(ctx, t, berth.Shell("sleep 300"), berth.ExecOptions{NoOutputTimeout: long, Timeout: short})
 	if !r.TimedOut || r.NoOutput {
 		t.Errorf("the other deadline: timed out %v, for its silence %v; want true, false", r.TimedOut, r.NoOutput)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -33,8 +34,8 @@ func hashOf(data []byte) string {
 
 // EditOptions modify Edit and Replace.
 type EditOptions struct {
-	// SHA256 is what the caller believes the file to hold, as Hash gives it; if it
-	// holds something else the edit is CodeExists. "": anything.
+	// SHA256 is what the caller believes the file to hold, as Hash gives it or in
+	// capital digits; if it holds something else the edit is CodeExists. "": anything.
 	SHA256 string
 	// MaxBytes refuses a larger file with CodeTooLarge; 0: DefaultReadLimit.
 	MaxBytes int64
@@ -64,7 +65,7 @@ func Edit(ctx context.Context, fsys FS, name string, o EditOptions, change func(
 		return Edited{}, err
 	}
 	e := Edited{Before: hashOf(data)}
-	if o.SHA256 != "" && o.SHA256 != e.Before {
+	if o.SHA256 != "" && !strings.EqualFold(o.SHA256, e.Before) {
 		return Edited{}, &spec.Error{Path: name, Code: spec.CodeExists, Err: errors.New("the file does not hold what was expected"), Hint: "read the file again and repeat the edit"}
 	}
 	data, err = change(data)

@@ -150,30 +150,43 @@ func (e Entries) Remove(ctx context.Context, name string) error {
 }
 
 // EmptyDirs returns at most limit of the empty directories below dir, relative to it;
-// 0: all. What is in a .git or a node_modules is left out.
+// 0: all. What is in a .git or a node_modules is left out. A directory that has vanished
+// or cannot be read is none of them.
 func (e Entries) EmptyDirs(ctx context.Context, dir string, limit int) ([]string, error) {
 	at, err := e.resolve(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	var empty []string
-	// A directory comes before what is in it: it is empty if something else follows.
+	// A directory comes before what is in it: it may be empty if nothing follows.
 	last, open := "", false
-	seen := func() (full bool) {
+	seen := func() (full bool, err error) {
 		if open && path.Base(last) != ".git" && path.Base(last) != "node_modules" {
-			empty = append(empty, last)
+			var ok bool
+			if ok, err = isEmpty(ctx, e.FS, join(at, last)); ok {
+				empty = append(empty, last)
+			}
 		}
-		return limit > 0 && len(empty) == limit
+		return limit > 0 && len(empty) == limit, err
 	}
 	for m, err := range Glob(ctx, e.FS, GlobOptions{Dir: at, Exclude: []string{"**/{.git,node_modules}/*"}}) {
 		if err != nil {
 			return empty, err
 		}
-		if open = open && !strings.HasPrefix(m.Path, last+"/"); seen() {
-			return empty, nil
+		open = open && !strings.HasPrefix(m.Path, last+"/")
+		if full, err := seen(); full || err != nil {
+			return empty, err
 		}
 		last, open = m.Path, m.Info.IsDir()
 	}
-	seen()
-	return empty, nil
+	_, err = seen()
+	return empty, err
+}
+
+// isEmpty reports whether a directory can be read and holds nothing.
+func isEmpty(ctx context.Context, fsys FS, dir string) (bool, error) {
+	for _, err := range Names(ctx, fsys, dir, NamesOptions{NoFollow: true}) {
+		return false, pass(err)
+	}
+	return true, nil
 }

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -13,6 +14,9 @@ const (
 	// maxIgnoreBytes is the most of a file of patterns: a larger one is
 	// CodeTooLarge, because a walk without it would find what is ignored.
 	maxIgnoreBytes = 1 << 20
+	// maxIgnoreMemory is the most that the rules of a directory and of all above it
+	// take.
+	maxIgnoreMemory = 64 << 20
 )
 
 // ignoring is what git ignores in one directory and, where nothing new is said
@@ -26,6 +30,7 @@ type ignoring struct {
 	exclude *ignore.Rules // of .git/info/exclude, at the top only
 	// from is the path from the top to where the walk began, as dir is spelled.
 	from    string
+	size    int             // of all rules from here to the top, in memory
 	matcher *ignore.Matcher // one for the walk
 }
 
@@ -48,24 +53,30 @@ func (i *ignoring) ignores(rel string, dir bool) bool {
 
 // below is what holds in the directory at rel until its .gitignore has been read.
 func (i *ignoring) below(rel string) *ignoring {
-	return &ignoring{up: i, dir: i.from + rel + "/", from: i.from, matcher: i.matcher}
+	return &ignoring{up: i, dir: i.from + rel + "/", from: i.from, size: i.size, matcher: i.matcher}
 }
 
 // load reads the .gitignore of the directory at rel below start. As git does, it
 // passes over one that is no regular file or cannot be read.
 func (i *ignoring) load(w *walker, start, rel string) error {
-	rules, err := readRules(w, join(join(start, rel), gitignoreName), OpenOptions{NoFollow: true})
+	rules, err := i.read(w, join(join(start, rel), gitignoreName), OpenOptions{NoFollow: true})
 	i.rules = rules
 	return err
 }
 
-func readRules(w *walker, name string, o OpenOptions) (*ignore.Rules, error) {
+// read reads a file of patterns for which there is room.
+func (i *ignoring) read(w *walker, name string, o OpenOptions) (*ignore.Rules, error) {
 	o.MaxBytes = maxIgnoreBytes
 	data, err := readAll(w.ctx, w.fsys, name, o)
 	if err != nil {
 		return nil, pass(err)
 	}
-	return ignore.Parse(data), nil
+	rules, ok := ignore.Parse(data, maxIgnoreMemory-i.size)
+	if !ok {
+		return nil, &spec.Error{Path: name, Code: spec.CodeTooLarge, Err: errors.New("too many patterns in this and the directories above")}
+	}
+	i.size += rules.Size()
+	return rules, nil
 }
 
 // findIgnoring reads what git's rules say above and at the directory where a walk
@@ -73,7 +84,7 @@ func readRules(w *walker, name string, o OpenOptions) (*ignore.Rules, error) {
 // of a work tree the walk's own directory is the top; so it is where the FS cannot say
 // what is above a relative name.
 func findIgnoring(w *walker, start string) (i *ignoring, all bool, err error) {
-	i = &ignoring{matcher: &ignore.Matcher{}}
+	i = &ignoring{matcher: &ignore.Matcher{Done: w.ctx.Done()}}
 	abs, err := Resolve(w.ctx, w.fsys, start)
 	if spec.CodeOf(err) == spec.CodeUnsupported {
 		abs, err = path.Clean(start), nil
@@ -93,7 +104,7 @@ func findIgnoring(w *walker, start string) (i *ignoring, all bool, err error) {
 	if !found {
 		return i, false, nil
 	}
-	if i.exclude, err = readRules(w, join(gitDir(w, top), "info/exclude"), OpenOptions{}); err != nil {
+	if i.exclude, err = i.read(w, join(gitDir(w, top), "info/exclude"), OpenOptions{}); err != nil {
 		return nil, false, err
 	}
 	below := strings.Trim(strings.TrimPrefix(abs, top), "/")

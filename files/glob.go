@@ -199,6 +199,9 @@ func (g *glob) entry(rel string, e entry, at position) error {
 		if e.name == ".git" || at.ignored.ignores(path, dir) {
 			return nil
 		}
+		if err := g.ctx.Err(); err != nil { // which made the answer void
+			return err
+		}
 	}
 	if match {
 		if err := g.found(path, e); err != nil {

@@ -77,7 +77,8 @@ type GlobOptions struct {
 	// in, .git/info/exclude, the last match wins, and nothing below an ignored
 	// directory comes back. Tracked files are ignored like others: the index is
 	// not read. Entries named .git are left out. Outside of a work tree Dir is
-	// its top. A .gitignore of over 1 MiB ends the sequence with CodeTooLarge.
+	// its top. A .gitignore of over 1 MiB ends the sequence with CodeTooLarge, and
+	// so does one that takes, with those above it, more memory than 64 MiB.
 	Gitignore bool
 	// Limit ends the sequence after so many matches; 0: no limit. Whether there
 	// are more is not known.
@@ -158,7 +159,8 @@ type BatchWriter interface {
 	// into place in order, atomically for itself and not for the batch; the
 	// first that fails ends it, those before stay, those after are absent, and
 	// the error's Path is its name. The later of two files of one name wins. A
-	// failed batch leaves no temporary file; directories that were made stay.
+	// failed batch leaves no temporary file, but maybe in a directory that was
+	// renamed meanwhile; directories that were made stay.
 	WriteBatch(ctx context.Context, next iter.Seq2[BatchFile, error], o BatchOptions) (int, error)
 }
 

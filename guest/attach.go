@@ -337,7 +337,10 @@ func (p *process) believe(said *wire.Exit) (spec.Exit, error) {
 	switch {
 	case err != nil:
 		return spec.Exit{}, &spec.Error{Code: spec.CodeInternal, Err: err}
-	case exit.TimedOut && p.timeout == 0 && p.key == "":
+	case p.key != "": // the first request with it may have had other deadlines
+	case exit.NoOutput && p.silence == 0:
+		return spec.Exit{}, violation("a command whose silence is not watched was ended for it")
+	case exit.TimedOut && !exit.NoOutput && p.timeout == 0:
 		return spec.Exit{}, violation("a command without a timeout timed out")
 	}
 	exit.Duration, exit.UserTime, exit.SystemTime = max(exit.Duration, 0), max(exit.UserTime, 0), max(exit.SystemTime, 0)

@@ -24,14 +24,19 @@ import (
 func TestExitMustAgreeWithTheBytes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
+		cmd  spec.Command
 		exit wire.Exit
 		code spec.Code
 	}{
-		{"agrees", wire.Exit{StdoutBytes: 5}, ""},
-		{"fewer came", wire.Exit{StdoutBytes: 6}, spec.CodeInternal},
-		{"more came", wire.Exit{StdoutBytes: 4}, spec.CodeInternal},
-		{"no kernel says so", wire.Exit{StdoutBytes: 5, Code: 70000}, spec.CodeInternal},
-		{"timed out without a timeout", wire.Exit{StdoutBytes: 5, TimedOut: true}, spec.CodeInternal},
+		{"agrees", spec.Command{}, wire.Exit{StdoutBytes: 5}, ""},
+		{"fewer came", spec.Command{}, wire.Exit{StdoutBytes: 6}, spec.CodeInternal},
+		{"more came", spec.Command{}, wire.Exit{StdoutBytes: 4}, spec.CodeInternal},
+		{"no kernel says so", spec.Command{}, wire.Exit{StdoutBytes: 5, Code: 70000}, spec.CodeInternal},
+		{"timed out without a timeout", spec.Command{}, wire.Exit{StdoutBytes: 5, TimedOut: true}, spec.CodeInternal},
+		{"timed out", spec.Command{Timeout: time.Hour}, wire.Exit{StdoutBytes: 5, TimedOut: true}, ""},
+		{"silent", spec.Command{NoOutputTimeout: time.Hour}, wire.Exit{StdoutBytes: 5, TimedOut: true, NoOutput: true}, ""},
+		{"timed out where silence was watched", spec.Command{NoOutputTimeout: time.Hour}, wire.Exit{StdoutBytes: 5, TimedOut: true}, spec.CodeInternal},
+		{"silent where nobody watched", spec.Command{Timeout: time.Hour}, wire.Exit{StdoutBytes: 5, TimedOut: true, NoOutput: true}, spec.CodeInternal},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t, func(_ *fakeConn, st *wire.Stream, req *wire.Request) {
@@ -48,7 +53,8 @@ func TestExitMustAgreeWithTheBytes(t *testing.T) {
 			})
 			s := f.open(guest.OpenOptions{})
 			var out bytes.Buffer
-			p, err := s.Start(context.Background(), argv("x"), driver.Stdio{Stdout: &out})
+			tt.cmd.Args = []string{"x"}
+			p, err := s.Start(context.Background(), &tt.cmd, driver.Stdio{Stdout: &out})
 			if err == nil {
 				_, err = p.Wait(context.Background())
 			}

@@ -28,6 +28,7 @@ type process struct {
 	id      string // chosen here
 	key     string
 	timeout time.Duration
+	silence time.Duration // after which it is ended; 0: never
 	grace   time.Duration
 	sent    time.Time   // when the request was sent
 	host    *time.Timer // runs from then on to the host's own deadline; nil without a timeout
@@ -124,7 +125,7 @@ func (s *Session) canRun(c *spec.Command) error {
 
 func (s *Session) newProcess(ctx context.Context, c *spec.Command, stdio driver.Stdio) *process {
 	p := &process{
-		s: s, id: randomID(), key: c.Key, timeout: c.Timeout, grace: c.GraceOrDefault(), ctx: ctx,
+		s: s, id: randomID(), key: c.Key, timeout: c.Timeout, silence: c.NoOutputTimeout, grace: c.GraceOrDefault(), ctx: ctx,
 		drained: make(chan struct{}), started: make(chan struct{}), over: make(chan struct{}),
 		ended: make(chan struct{}), left: make(chan struct{}), linked: make(chan struct{}),
 	}

@@ -49,7 +49,10 @@ const (
 )
 
 // Job describes one job. The record stays after the end, until it is over the
-// place's retention: the latest 1,000 that have ended, with 4 GiB of logs.
+// place's retention: 1,000 that have ended, with 4 GiB of logs. Those go first of
+// whose end the owner has been told, of these the one that ended first; the latest
+// one stays in any case. The kept output of commands is counted apart, with the same
+// bounds.
 type Job struct {
 	ID    string // "job-1", "job-2", ...: unique in the place, never used again
 	Owner string

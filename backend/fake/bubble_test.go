@@ -173,3 +173,36 @@ func TestPrograms(t *testing.T) {
 		}
 	})
 }
+
+// A listener that another one has taken over from has a while to tell of its event; then
+// the other one is told of it too, and neither is told again.
+func TestTakeOverFromASlowListener(t *testing.T) {
+	bubble(t, fake.Options{}, berth.Spec{}, func(t *testing.T, _ *fake.Driver, sb *berth.Sandbox) {
+		jobs := sb.Jobs("me")
+		if _, err := jobs.Start(t.Context(), []string{"true"}, berth.JobOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		first := make(chan error, 1)
+		go func() {
+			first <- jobs.Watch(t.Context(), berth.JobWatch{OnExit: func(berth.JobInfo) error {
+				time.Sleep(time.Minute)
+				return nil
+			}})
+		}()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var told []time.Duration
+		err := jobs.Watch(ctx, berth.JobWatch{OnExit: func(berth.JobInfo) error {
+			told = append(told, time.Since(began))
+			return nil
+		}})
+		if !errors.Is(err, context.DeadlineExceeded) || len(told) != 1 || told[0] < 5*time.Second || told[0] > 10*time.Second {
+			t.Errorf("the second is told at %v, %v; want once, some 5 s after it came", told, err)
+		}
+		if err := <-first; !errors.Is(err, spec.ErrStaleOwner) {
+			t.Errorf("the first ends with %v", err)
+		}
+	})
+}

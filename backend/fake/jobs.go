@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/job"
@@ -123,6 +124,9 @@ func (s *session) WaitJob(ctx context.Context, owner, id string) (spec.Job, erro
 // KillJob implements driver.Jobber.
 func (s *session) KillJob(ctx context.Context, owner, id string, grace time.Duration) (spec.Job, error) {
 	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
+	if grace > spec.MaxTimeout {
+		return spec.Job{}, spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+	}
 	return s.withJob(ctx, OpJobKill, owner, id, func(j *job.Job) { s.p.jobs.Kill(j, grace) })
 }
 

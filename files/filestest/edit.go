@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 
 	"github.com/berth-dev/berth/files"
@@ -77,6 +78,10 @@ func editExpected(ctx context.Context, t T, e Env) {
 	wantCode(t, "an edit of something else", edit(sum("what it was")), spec.CodeExists)
 	if called {
 		t.Errorf("the file was given to be changed")
+	}
+	_, err := files.Edit(ctx, e.FS, name, files.EditOptions{SHA256: strings.ToUpper(sum("what it is"))}, func(data []byte) ([]byte, error) { return data, nil })
+	if err != nil {
+		t.Errorf("an edit of what is expected, in capital digits: %v", err)
 	}
 	e.holds(ctx, t, name, "what it is")
 	if err := edit(sum("what it is")); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ func entriesCases() []Case {
 		{Name: "EntriesRoundTrip", Rule: "WriteNew, Mkdir, Copy, Move, List and Remove do what they are called.", Run: entriesRoundTrip},
 		{Name: "EntriesHooks", Rule: "Resolve and Entry say what names mean, Writable refuses by its error, Trash takes what is removed.", Run: entriesHooks},
 		{Name: "EntriesEmptyDirs", Rule: "EmptyDirs returns at most limit of the empty directories below dir; what is in a .git or a node_modules is left out.", Run: entriesEmptyDirs},
+		{Name: "EntriesEmptyDirsSeen", Rule: "A directory that has vanished or cannot be read is none of them.", Run: entriesEmptyDirsSeen},
 	}
 }
 
@@ -202,4 +204,31 @@ func entriesEmptyDirs(ctx context.Context, t T, e Env) {
 	}
 	_, err := ent.EmptyDirs(ctx, e.path("missing"), 0)
 	wantCode(t, "the empty directories of what is missing", err, spec.CodeFileNotFound)
+}
+
+// unlisted is an FS one of whose directories cannot be read.
+type unlisted struct {
+	files.FS
+	dir  string
+	code spec.Code
+}
+
+func (u unlisted) List(ctx context.Context, dir string) iter.Seq2[files.Info, error] {
+	if dir != u.dir {
+		return u.FS.List(ctx, dir)
+	}
+	return func(yield func(files.Info, error) bool) {
+		yield(files.Info{}, &spec.Error{Path: dir, Code: u.code})
+	}
+}
+
+func entriesEmptyDirsSeen(ctx context.Context, t T, e Env) {
+	e.writeAll(ctx, t, "full/f")
+	e.mkdir(ctx, t, e.path("empty"))
+	for _, code := range []spec.Code{spec.CodePermission, spec.CodeFileNotFound} {
+		ent := files.Entries{FS: unlisted{e.FS, e.path("full"), code}}
+		if got, err := ent.EmptyDirs(ctx, e.Dir, 0); err != nil || !slices.Equal(got, []string{"empty"}) {
+			t.Errorf("%s of a directory: %q are empty, %v", code, got, err)
+		}
+	}
 }

@@ -16,6 +16,7 @@ func ignoreCases() []Case {
 		{Name: "GitignoreNames", Rule: "Names are bytes; Gitignore goes by git's own rules.", Run: ignoreNames},
 		{Name: "GitignoreOdd", Rule: "A .gitignore that git would not read says nothing.", need: both(needLinks, needFIFO), Run: ignoreOdd},
 		{Name: "GitignoreTooLarge", Rule: "Nothing is cut silently: a .gitignore over 1 MiB is CodeTooLarge.", Run: ignoreTooLarge},
+		{Name: "GitignoreTooMuch", Rule: "So is one that takes, with those above it, more memory than 64 MiB.", Run: ignoreTooMuch},
 	}
 }
 
@@ -83,5 +84,19 @@ func ignoreTooLarge(ctx context.Context, t T, e Env) {
 	e.write(ctx, t, e.path(".gitignore"), strings.Repeat("# nothing\n", 110_000))
 	o := ignoring
 	o.Dir = e.Dir
+	e.globFails(ctx, t, o, spec.CodeTooLarge)
+}
+
+func ignoreTooMuch(ctx context.Context, t T, e Env) {
+	patterns := strings.Repeat("[a]\n", 1<<18)
+	e.write(ctx, t, e.path("one/.gitignore"), patterns)
+	e.writeAll(ctx, t, "one/a", "one/b", "two/sub/c")
+	o := ignoring
+	o.Dir = e.path("one")
+	e.finds(ctx, t, o, ".gitignore", "b")
+	for _, name := range []string{"two/.gitignore", "two/sub/.gitignore"} {
+		e.write(ctx, t, e.path(name), patterns)
+	}
+	o.Dir, o.Pattern = e.path("two"), "sub/*"
 	e.globFails(ctx, t, o, spec.CodeTooLarge)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs/internal/beneath"
+	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -17,6 +18,7 @@ import (
 type FS struct {
 	workdir string
 	root    *beneath.Root // nil: the place is the boundary
+	mounts  sys.Mounts
 }
 
 var (

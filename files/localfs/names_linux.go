@@ -14,8 +14,9 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// Names implements files.Namer. Only where the file system does not tell the type of
-// an entry is the entry described; one that is gone by then is left out.
+// Names implements files.Namer. An entry is described only where its directory does not
+// tell its type, or tells that of what a mount covers; one that is gone by then is left
+// out.
 func (f *FS) Names(ctx context.Context, dir string, o files.NamesOptions) iter.Seq2[files.Info, error] {
 	return func(yield func(files.Info, error) bool) {
 		if err := f.names(ctx, dir, o, yield); err != nil {
@@ -42,6 +43,7 @@ func (f *FS) names(ctx context.Context, dir string, o files.NamesOptions, yield 
 		return fail(dir, reading, s.blocked(err))
 	}
 	defer unix.Close(fd)
+	mounted := f.mounts.Names()
 	buf := make([]byte, direntBytes)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -67,15 +69,17 @@ func (f *FS) names(ctx context.Context, dir string, o files.NamesOptions, yield 
 			if info.Name == "." || info.Name == ".." {
 				continue
 			}
-			if info.Mode == fs.ModeIrregular {
+			// On a directory there is nothing but a directory.
+			if info.Mode == fs.ModeIrregular || !info.IsDir() && mounted.Has(info.Name) {
 				st, err := sys.Lstat(fd, info.Name)
 				if err == unix.ENOENT {
 					continue
 				}
-				if err != nil {
+				if err == nil {
+					info.Mode = fileMode(st.Mode).Type()
+				} else if info.Mode == fs.ModeIrregular {
 					return fail(dir, reading, err)
 				}
-				info.Mode = fileMode(st.Mode).Type()
 			}
 			if !yield(info, nil) {
 				return nil

@@ -58,8 +58,8 @@ func (a *agent) accept(l net.Listener) {
 			time.Sleep(20 * time.Millisecond) // out of descriptors: some may come back
 			continue
 		}
-		peer, ok := conn.(*net.UnixConn)
-		if !ok || a.cfg.peer.check(peer) != nil {
+		unixConn, ok := conn.(*net.UnixConn)
+		if !ok || a.cfg.peer.Check(unixConn) != nil {
 			conn.Close()
 			continue
 		}

@@ -124,18 +124,17 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 		p.closeNear()
 		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	group := a.groups.Take()
-	c.process, err = l.Start(a.reaper, group, p.far)
-	if err != nil && group != nil {
-		// Whatever keeps a process out of a group must not keep it from running.
-		a.groups.Release(group)
-		group = nil
-		c.process, err = l.Start(a.reaper, nil, p.far)
+	taken := a.groups.Take()
+	process, group, err := l.Start(a.reaper, taken, p.far)
+	if group == nil {
+		a.groups.Release(taken)
 	}
 	if err != nil {
+		a.groups.Release(group)
 		p.closeNear()
 		return err
 	}
+	c.process = process
 	c.tree = proc.NewTree(a.reaper, c.process, tag, group)
 	if c.keeper != nil {
 		c.keeper.Started(c.process.PID, func(grace time.Duration) { c.end(grace) })

@@ -239,31 +239,44 @@ func (a *agent) bye(client string) {
 }
 
 // endAll ends the commands that match and have not finished, and forgets those
-// without a key. A negative grace is that of each command.
+// without a key. A negative grace is that of each command. It returns when they have
+// ended, or after a time in which all should have: a command whose start is held up, or
+// that not even KILL ends, is seen through in the background.
 func (a *agent) endAll(match func(*command) bool, grace time.Duration) {
-	var endings []*command
+	var all sync.WaitGroup
 	for _, c := range a.table.all(match) {
-		<-c.ready
-		if c.key == "" {
-			a.forget(c)
-		}
-		if c.startErr != nil || c.over() {
-			continue
-		}
-		if grace < 0 {
-			c.end(c.grace)
-		} else {
-			c.end(grace)
-		}
-		endings = append(endings, c)
+		all.Go(func() { a.endOne(c, grace) })
 	}
-	late := time.NewTimer(max(grace, spec.DefaultGrace) + 2*proc.KillTime)
+	settled(&all, max(grace, spec.DefaultGrace)+2*proc.KillTime)
+}
+
+// endOne ends c, once it is known whether it has started, and waits for its end.
+func (a *agent) endOne(c *command, grace time.Duration) {
+	<-c.ready
+	if c.key == "" {
+		a.forget(c)
+	}
+	if c.startErr != nil || c.over() {
+		return
+	}
+	if grace < 0 {
+		grace = c.grace
+	}
+	c.end(grace)
+	<-c.finished
+}
+
+// settled waits for group, for most at longest.
+func settled(group *sync.WaitGroup, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	late := time.NewTimer(most)
 	defer late.Stop()
-	for _, c := range endings {
-		select {
-		case <-c.finished:
-		case <-late.C: // a process that not even KILL ends
-			return
-		}
+	select {
+	case <-done:
+	case <-late.C:
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
 )
 
@@ -40,7 +41,7 @@ func Main(args []string) int {
 	case "serve":
 		err = serve(args, os.Args[1:len(os.Args)-len(args)-1])
 	case "launch":
-		err = proc.Become(args)
+		err = proc.Become()
 	case "relay":
 		err = relay(args, os.Stdin, os.Stdout)
 	case "version":
@@ -71,7 +72,7 @@ type config struct {
 	listenFD       int
 	listenAbstract string
 	stdio          bool
-	peer           peerPolicy
+	peer           peer.Policy
 
 	ephemeral   bool
 	orphanAfter time.Duration // ephemeral: the end, so long after the last client
@@ -87,7 +88,7 @@ type config struct {
 
 func parseServe(args []string) (*config, error) {
 	var c config
-	var peer string
+	var policy string
 	f := newFlags("serve")
 	f.StringVar(&c.id, "id", "", "identity of the place")
 	f.StringVar(&c.workdir, "workdir", "", "directory in which commands run")
@@ -96,7 +97,7 @@ func parseServe(args []string) (*config, error) {
 	f.IntVar(&c.listenFD, "listen-fd", -1, "descriptor of a listening unix socket")
 	f.StringVar(&c.listenAbstract, "listen-abstract", "", "name of an abstract unix socket to listen on")
 	f.BoolVar(&c.stdio, "stdio", false, "serve one host on stdin and stdout, and end with it")
-	f.StringVar(&peer, "peer", string(peerUser), "who may connect: outside, engine or user")
+	f.StringVar(&policy, "peer", string(peer.User), "who may connect: outside, engine or user")
 	f.BoolVar(&c.ephemeral, "ephemeral", false, "end when no client is left")
 	f.DurationVar(&c.orphanAfter, "orphan-after", 30*time.Second, "how long an ephemeral place outlives its last client")
 	f.DurationVar(&c.resume, "resume", 10*time.Second, "how long a command outlives its connection")
@@ -108,7 +109,7 @@ func parseServe(args []string) (*config, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: serve: %w", errUsage, err)
 	}
-	c.peer = peerPolicy(peer)
+	c.peer = peer.Policy(policy)
 	ways := 0
 	for _, given := range []bool{c.listenFD >= 0, c.listenAbstract != "", c.stdio} {
 		if given {
@@ -128,7 +129,7 @@ func parseServe(args []string) (*config, error) {
 		return nil, fmt.Errorf("%w: serve: --workspace-root needs an absolute path", errUsage)
 	case ways != 1:
 		return nil, fmt.Errorf("%w: serve: one of --listen-fd, --listen-abstract and --stdio is needed", errUsage)
-	case !c.peer.known():
+	case !c.peer.Known():
 		return nil, fmt.Errorf("%w: serve: --peer is outside, engine or user", errUsage)
 	case min(c.orphanAfter, c.resume, c.idle, c.ttl, c.grace) < 0:
 		return nil, fmt.Errorf("%w: serve: a duration is negative", errUsage)

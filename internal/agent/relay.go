@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
 )
 
@@ -58,7 +59,7 @@ func relay(args []string, in io.Reader, out io.Writer) error {
 // checkListener refuses a listener with another pid. The credentials are those of
 // the process that made the socket listen.
 func checkListener(conn *net.UnixConn, pid int) error {
-	cred, pidfd, err := peerCred(conn)
+	cred, pidfd, err := peer.Cred(conn)
 	if err != nil {
 		return err
 	}

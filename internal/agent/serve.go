@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
 	"github.com/berth-dev/berth/internal/agent/job"
+	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -61,9 +62,9 @@ func serve(args, self []string) error {
 	}
 	// Most of what the guest allocates are frames that are gone at once, and its
 	// work is small beside that of its commands: a tighter heap and a few
-	// threads cost little.
+	// threads cost little. One is not enough: a fork keeps its own.
 	debug.SetGCPercent(50)
-	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxThreads))
+	runtime.GOMAXPROCS(min(max(runtime.NumCPU(), 2), maxThreads))
 	listener, err := cfg.listen()
 	if err != nil {
 		return err
@@ -154,21 +155,24 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 }
 
 // endEverything ends the commands, and beside them the background children of
-// those that had ended.
+// those that had ended. It is bounded: what holds up an end, such as a command that
+// stops another one which is about to start, is killed before it is waited for again.
 func (a *agent) endEverything(grace time.Duration) {
+	begun := time.Now()
 	var commands sync.WaitGroup
 	commands.Go(func() { a.endAll(func(*command) bool { return true }, grace) })
 	commands.Go(func() { a.endJobs(grace) })
 	proc.TerminateDescendants(a.reaper.Leaders(), grace)
-	commands.Wait()
+	settled(&commands, time.Until(begun.Add(grace+proc.KillTime)))
 	proc.KillDescendants()
+	settled(&commands, proc.KillTime)
 }
 
 // heed drains the signals that proc.TakeSignals has taken. A place without a shield is
 // ended by TERM as any program is; an init is ended by its host only.
 func (a *agent) heed(signals <-chan os.Signal) {
 	for s := range signals {
-		if s == syscall.SIGTERM && a.cfg.peer == peerUser && os.Getpid() != 1 {
+		if s == syscall.SIGTERM && a.cfg.peer == peer.User && os.Getpid() != 1 {
 			a.life.end(a.cfg.grace)
 		}
 	}

@@ -12,6 +12,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -164,6 +165,9 @@ func capsTable(r io.Reader) (string, error) {
 		{"ending a tree", func(c spec.Caps) string { return string(c.KillTree) }},
 		{"found again by key", func(c spec.Caps) string { return yes(c.Keyed) }},
 		{"survives a lost connection", func(c spec.Caps) string { return yes(c.Resume) }},
+		{"jobs", func(c spec.Caps) string { return cmp.Or(string(c.Jobs), "-") }},
+		{"a command as another user", func(c spec.Caps) string { return yes(c.CommandUser) }},
+		{"file API confined to a root", func(c spec.Caps) string { return yes(c.WorkspaceRoot) }},
 		{"image", func(c spec.Caps) string { return yes(c.Image) }},
 		{"limits, by default", limits},
 		{"hardening knobs", func(c spec.Caps) string { return yes(c.Hardening) }},

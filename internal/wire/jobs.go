@@ -36,10 +36,12 @@ type JobRequest struct {
 
 	Window *LogWindow `json:"window,omitempty"` // log
 
-	// Listener is chosen by the host for one listening, which Resume takes up
-	// again on another connection unless somebody else has taken over.
+	// Listener is chosen by the host for one listening.
 	Listener string `json:"listener,omitempty"`
-	Resume   bool   `json:"resume,omitempty"`
+	// Resume says that the request goes on with what another connection had begun:
+	// a start, wait, kill or log with a job that may have been handed over since, a
+	// listening unless somebody else has taken over.
+	Resume bool `json:"resume,omitempty"`
 }
 
 // MaxJobIDs is the most ids that one request names.

@@ -11,7 +11,18 @@ import (
 )
 
 // Rules are what one file of patterns says, in its order.
-type Rules struct{ rules []rule }
+type Rules struct {
+	rules []rule
+	size  int
+}
+
+// Size is about how much memory the rules take, in bytes.
+func (r *Rules) Size() int {
+	if r == nil {
+		return 0
+	}
+	return r.size
+}
 
 // rule is one pattern.
 type rule struct {
@@ -27,9 +38,9 @@ type rule struct {
 }
 
 // Parse reads the patterns of a file. There are no malformed ones: a line that git
-// makes nothing of matches nothing.
-func Parse(data []byte) *Rules {
-	r := &Rules{}
+// makes nothing of matches nothing. !ok: the rules would take more memory than limit.
+func Parse(data []byte, limit int) (r *Rules, ok bool) {
+	r = &Rules{}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
 		if len(line) == 0 || line[0] == '#' {
@@ -41,10 +52,27 @@ func Parse(data []byte) *Rules {
 			line = line[:i]
 		}
 		if one, ok := parse(trimSpaces(string(line))); ok {
+			if r.size += one.size(); r.size > limit {
+				return nil, false
+			}
 			r.rules = append(r.rules, one)
 		}
 	}
-	return r
+	return r, true
+}
+
+// What a rule takes, without its text, and an instruction of its program, with a set.
+const (
+	ruleBytes = 80
+	instBytes = 72
+)
+
+func (r *rule) size() int {
+	n := ruleBytes + len(r.plain)
+	if r.rest != nil {
+		n += r.rest.Len() * instBytes
+	}
+	return n
 }
 
 // trimSpaces removes the spaces at the end that no backslash stands before.
@@ -113,7 +141,11 @@ func plainLen(text string) int {
 }
 
 // Matcher asks rules. It is not safe for concurrent use. The zero value is ready.
-type Matcher struct{ machine nfa.Machine }
+type Matcher struct {
+	// Done, if set, ends a Match early when it is closed; its answer is void then.
+	Done    <-chan struct{}
+	machine nfa.Machine
+}
 
 // Match reports what the last rule that matches says: ignored or, by an exception,
 // not. path is relative to the directory of the file, without a slash at its end. The
@@ -128,6 +160,13 @@ func (m *Matcher) Match(r *Rules, path string, dir bool) (ignored, decided bool)
 		text := path
 		if one.base {
 			text = base
+		}
+		if one.rest != nil {
+			select {
+			case <-m.Done:
+				return false, false
+			default:
+			}
 		}
 		if m.matches(one, text) {
 			return !one.negated, true

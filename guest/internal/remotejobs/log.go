@@ -171,7 +171,7 @@ func (l *jobLog) ended(err error) error {
 			return io.EOF
 		}
 	}
-	l.req.Job.Window = &w
+	l.req.Job.Window, l.req.Job.Resume = &w, true
 	return nil
 }
 

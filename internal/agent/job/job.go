@@ -4,6 +4,8 @@ package job
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,36 +20,43 @@ type Job struct {
 	number   int64
 	ready    chan struct{} // closed when it has started or failed to
 	err      error         // valid then
-	done     chan struct{} // closed when it has ended, its log complete and its record written
+	done     chan struct{} // closed when it has ended, its log complete and its record written, or has failed to start
 	watch    *watch
 
 	saving sync.Mutex // one writing of the record at a time
 
 	// What follows is guarded by the registry's lock.
-	rec  record
-	log  *joblog.Log // nil: not opened since the guest began
-	end  func(grace time.Duration)
-	gone bool // unknown: nothing is written any more
+	rec     record
+	log     *joblog.Log // nil: not opened since the guest began
+	started bool        // its start is over and it ran
+	end     func(grace time.Duration)
+	asked   *time.Duration // the grace of an End that came before there was an end
+	gone    bool           // unknown: nothing is written any more
 }
 
 // ID is the job's id.
 func (j *Job) ID() string { return wire.JobID(j.number) }
 
-// Done is closed when the job has ended, its log is complete and its record written.
+// Done is closed when the job has ended, its log is complete and its record written, or
+// when it has failed to start.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
 // listed reports whether anybody may see it. The caller holds the registry's lock.
-func (j *Job) listed() bool { return !j.rec.Kept || !j.rec.running() }
+func (j *Job) listed() bool { return j.started && (!j.rec.Kept || !j.rec.running()) }
 
 // Started says that the job runs as pid. end is called to end it, from any goroutine
 // and again; it begins the ending and does not wait.
 func (j *Job) Started(pid int, end func(grace time.Duration)) {
 	j.registry.mu.Lock()
-	j.rec.PID, j.end = pid, end
+	j.rec.PID, j.started, j.end = pid, true, end
+	asked := j.asked
 	j.registry.mu.Unlock()
 	_ = j.save() // without it the record lacks the pid
 	j.watch.begin()
 	close(j.ready)
+	if asked != nil {
+		end(*asked)
+	}
 }
 
 // Failed says that the job did not start; nothing is left of it.
@@ -62,6 +71,7 @@ func (j *Job) Failed(err error) {
 	r.discard([]*Job{j})
 	j.err = err
 	close(j.ready)
+	close(j.done)
 }
 
 // Write takes output. It never fails.
@@ -88,11 +98,10 @@ func (j *Job) Ended(exit *wire.Exit, killed bool) {
 	j.rec.LogLines, j.rec.LogBytes, j.rec.LogOmittedBytes = stats.Lines, stats.Bytes, stats.Omitted
 	j.end = nil
 	r.mu.Unlock()
-	_ = j.save() // what cannot be written is lost by a guest that dies, and by no other
+	_ = j.save() // what cannot be written now is written with the next record
 
 	r.mu.Lock()
 	r.ended = append(r.ended, j)
-	r.bytes += stats.Bytes
 	r.recall(j)
 	old := r.expire()
 	r.mu.Unlock()
@@ -100,10 +109,14 @@ func (j *Job) Ended(exit *wire.Exit, killed bool) {
 	r.discard(old)
 }
 
-// End begins to end the job, if it runs: TERM and, after grace, KILL.
+// End begins to end the job, if it runs: TERM and, after grace, KILL. One that is being
+// started is ended as soon as it runs.
 func (j *Job) End(grace time.Duration) {
 	j.registry.mu.Lock()
 	end := j.end
+	if !j.started && (j.asked == nil || grace < *j.asked) {
+		j.asked = &grace
+	}
 	j.registry.mu.Unlock()
 	if end != nil {
 		end(grace)
@@ -151,8 +164,25 @@ func (j *Job) openLog(ctx context.Context) (*joblog.Log, error) {
 	return log, nil
 }
 
-// save writes the record.
+// save writes the record, and then those that could not be written before.
 func (j *Job) save() error {
+	if err := j.write(); err != nil {
+		return err
+	}
+	r := j.registry
+	r.mu.Lock()
+	late := slices.Collect(maps.Keys(r.unsaved))
+	r.mu.Unlock()
+	for _, other := range late {
+		if other.write() != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// write writes the record, and notes whether it could.
+func (j *Job) write() error {
 	j.saving.Lock()
 	defer j.saving.Unlock()
 	r := j.registry
@@ -163,8 +193,15 @@ func (j *Job) save() error {
 	}
 	data, err := j.rec.encode()
 	r.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.store.write(j.ID()+recordSuffix, data)
 	}
-	return r.store.write(j.ID()+recordSuffix, data)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil || j.gone {
+		delete(r.unsaved, j)
+	} else {
+		r.unsaved[j] = true
+	}
+	return err
 }

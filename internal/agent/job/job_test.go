@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -170,6 +171,26 @@ func TestRetention(t *testing.T) {
 	want(t, "the next id", claim(t, r, job.Request{ID: "next"}).ID(), "job-9")
 }
 
+// What nobody has been told of outlives what has been told, and neither goes for the kept
+// output of commands.
+func TestRetentionKeepsWhatIsUntold(t *testing.T) {
+	r := open(t, t.TempDir(), job.Retention{Jobs: 3, LogBytes: 100})
+	end(t, r, job.Request{ID: "1", Owner: "a"}, "", 0)
+	for i := 2; i <= 7; i++ {
+		end(t, r, job.Request{ID: fmt.Sprint(i), Owner: "b"}, "", 0)
+		l := listen(t, r, "b", "l", false)
+		wantEvents(t, l, fmt.Sprintf("job-%d/end", i))
+		l.Acknowledge(fmt.Sprintf("job-%d/end", i))
+		l.Close()
+	}
+	for i := range 5 {
+		end(t, r, job.Request{ID: fmt.Sprint("k", i), Kept: true}, strings.Repeat("x", 40), 0)
+	}
+	want(t, "the untold", ids(list(t, r, "a")), "job-1:exited")
+	want(t, "the told", ids(list(t, r, "b")), "job-6:exited job-7:exited")
+	want(t, "the kept", ids(list(t, r, "")), "job-11:exited job-12:exited")
+}
+
 // A start that fails leaves nothing, and its key and request are free.
 func TestFailed(t *testing.T) {
 	dir := t.TempDir()
@@ -190,6 +211,85 @@ func TestFailed(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(dir, "job-1*")); len(names) > 0 {
 		t.Errorf("left on disk: %v", names)
 	}
+}
+
+// A job that is being started is nobody's to see, and one that is to end meanwhile ends
+// as soon as it runs; if it fails to start, nobody waits for its end.
+func TestEndBeforeStart(t *testing.T) {
+	r := open(t, t.TempDir(), job.DefaultRetention)
+	j, failing := claim(t, r, job.Request{ID: "1"}), claim(t, r, job.Request{ID: "2"})
+	want(t, "jobs", ids(list(t, r, "")), "")
+	if _, err := r.Find("", "job-1"); spec.CodeOf(err) != spec.CodeNotFound {
+		t.Errorf("find: %v", err)
+	}
+	j.End(time.Minute)
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		r.EndAll(time.Second, 20*time.Second)
+	}()
+	time.Sleep(10 * time.Millisecond) // EndAll may come first or last: the shorter grace is the one
+	graces := make(chan time.Duration, 2)
+	j.Started(42, func(grace time.Duration) {
+		graces <- grace
+		go j.Ended(&wire.Exit{Code: 143, Signal: 15}, true)
+	})
+	select {
+	case grace := <-graces:
+		if grace != time.Second {
+			t.Errorf("a grace of %v", grace)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it is not ended")
+	}
+	failing.Failed(errors.New("no such program"))
+	select {
+	case <-failing.Done():
+	case <-time.After(5 * time.Second):
+		t.Error("who waits for a job that failed to start waits for ever")
+	}
+	select {
+	case <-all:
+	case <-time.After(5 * time.Second):
+		t.Error("EndAll waits for a job that failed to start")
+	}
+	want(t, "jobs", ids(list(t, r, "")), "job-1:killed")
+}
+
+// A pipe that somebody puts where a record is about to be written holds nothing up.
+func TestPipeInTheWay(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	name := filepath.Join(dir, "job-1.json.new")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full, err := unix.Open(name, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(full)
+	for err == nil {
+		_, err = unix.Write(full, make([]byte, 4096))
+	}
+	done := make(chan error, 1)
+	go func() {
+		j, _, err := r.Claim(job.Request{ID: "1", MaxLogBytes: 1})
+		if err == nil {
+			j.Started(42, func(time.Duration) {})
+			j.Ended(&wire.Exit{}, false)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the start hangs")
+	}
+	want(t, "after a restart", ids(list(t, open(t, dir, job.DefaultRetention), "")), "job-1:exited")
 }
 
 // Of any number of requests with one key or id one is fresh.
@@ -287,7 +387,131 @@ func TestHostileDirectory(t *testing.T) {
 	if _, _, err := r.Claim(job.Request{ID: "nowhere", MaxLogBytes: 1}); spec.CodeOf(err) == "" {
 		t.Errorf("without a directory: %v", err)
 	}
-	want(t, "jobs", ids(list(t, r, "")), "job-1:exited job-13:running job-14:running")
+	want(t, "jobs", ids(list(t, r, "")), "job-1:exited job-14:running") // job-13 has not started
+}
+
+// Numbers that no job can have are no job's, and leave the jobs to come theirs.
+func TestForgedNumbers(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	end(t, r, job.Request{ID: "1"}, "", 0)
+	good, err := os.ReadFile(filepath.Join(dir, "job-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const forged = "job-9007199254740992"
+	for name, content := range map[string]string{"last": forged, forged + ".json": strings.ReplaceAll(string(good), "job-1", forged)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = open(t, dir, job.DefaultRetention)
+	end(t, r, job.Request{ID: "2"}, "", 0)
+	want(t, "jobs", ids(list(t, r, "")), "job-1:exited job-2:exited")
+	if err := os.WriteFile(filepath.Join(dir, "last"), []byte("job-1099511627776"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, job.DefaultRetention)
+	if _, _, err := r.Claim(job.Request{ID: "3", MaxLogBytes: 1}); spec.CodeOf(err) != spec.CodeUnavailable {
+		t.Errorf("after the last number: %v", err)
+	}
+}
+
+// Of a crowd of records the latest are read, in bounded time, and the rest is removed.
+func TestForgedCrowd(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	run(t, r, job.Request{ID: "1"}, "")
+	good, err := os.ReadFile(filepath.Join(dir, "job-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const count = 20_000
+	for i := 2; i <= count; i++ {
+		id := fmt.Sprint("job-", i)
+		if err := os.WriteFile(filepath.Join(dir, id+".json"), []byte(strings.ReplaceAll(string(good), "job-1", id)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	r = open(t, dir, job.DefaultRetention)
+	took := time.Since(began)
+	jobs := list(t, r, "")
+	if len(jobs) != job.DefaultRetention.Jobs || jobs[len(jobs)-1].ID != fmt.Sprint("job-", count) {
+		t.Errorf("%d jobs", len(jobs))
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) > 2*job.DefaultRetention.Jobs {
+		t.Errorf("%d files are left, %v", len(names), err)
+	}
+	t.Logf("%d records in %v", count, took)
+	if took > 10*time.Second {
+		t.Errorf("%d records took %v", count, took)
+	}
+}
+
+// A directory in the way of a job's files costs a number.
+func TestDirectoryInTheWay(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	for _, name := range []string{"job-1.log", "job-2.json", "job-3.json.new"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := end(t, r, job.Request{ID: "1", Key: "k"}, "fine", 0)
+	want(t, "jobs", ids(list(t, r, "")), "job-4:exited")
+	if info := j.Info(); j.ID() != "job-4" || string(info.LogPath) != filepath.Join(dir, "job-4.log") {
+		t.Errorf("%+v", info)
+	}
+	if again, fresh, err := r.Claim(job.Request{ID: "2", Key: "k"}); err != nil || fresh || again != j {
+		t.Errorf("its key finds %v, %v, %v", again, fresh, err)
+	}
+	want(t, "after a restart", ids(list(t, open(t, dir, job.DefaultRetention), "")), "job-4:exited")
+}
+
+// A record that could not be written when its job ended is written with the next one.
+func TestLateRecord(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	j := run(t, r, job.Request{ID: "1"}, "")
+	obstacle := filepath.Join(dir, "job-1.json.new")
+	if err := os.Mkdir(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j.Ended(&wire.Exit{Code: 3}, false)
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	end(t, r, job.Request{ID: "2"}, "", 0)
+	want(t, "after a restart", ids(list(t, open(t, dir, job.DefaultRetention), "")), "job-1:exited job-2:exited")
+}
+
+// A record that cannot be read at the moment is kept, and its number is not given again.
+func TestUnreadableRecord(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can lose the right to read for a while")
+	}
+	dir := t.TempDir()
+	end(t, open(t, dir, job.DefaultRetention), job.Request{ID: "1"}, "kept", 0)
+	const nobody = 65534
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	_ = unix.Setfsuid(nobody)
+	r, err := job.Open(dir, job.DefaultRetention)
+	_ = unix.Setfsuid(0)
+	runtime.UnlockOSThread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "jobs", ids(list(t, r, "")), "")
+	want(t, "the next id", run(t, r, job.Request{ID: "2"}, "").ID(), "job-2")
+	want(t, "once it can be read", ids(list(t, open(t, dir, job.DefaultRetention), "")), "job-1:exited job-2:lost")
 }
 
 // FuzzRecord: whatever a record's file holds is a job that can be described, or none.
@@ -477,11 +701,66 @@ func TestHandOver(t *testing.T) {
 	want(t, "moved", ids(moved), "job-2:running")
 	want(t, "the old owner", ids(list(t, r, "a")), "job-1:exited job-3:running")
 	want(t, "the new owner", ids(list(t, r, "b")), "job-2:running")
-	if j, fresh, err := r.Claim(job.Request{ID: "again", Owner: "a", Key: "k", MaxLogBytes: 1}); err != nil || fresh || j != two {
-		t.Errorf("the key of who started it: %v, %v", fresh, err)
-	}
 	two.Ended(&wire.Exit{}, true)
 	wantEvents(t, listen(t, r, "b", "x", false), "job-2/end")
 	wantEvents(t, listen(t, r, "a", "x", false), "job-1/end")
 	want(t, "after a restart", ids(list(t, open(t, dir, job.DefaultRetention), "b")), "job-2:killed")
+}
+
+// A key goes with its job to the new owner, unless that has a job under the same key; a
+// request is the same job all the same. A restart changes nothing of it.
+func TestHandOverOfAKey(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	run(t, r, job.Request{ID: "1", Owner: "a", Key: "k"}, "")
+	run(t, r, job.Request{ID: "2", Owner: "a", Key: "both"}, "")
+	run(t, r, job.Request{ID: "3", Owner: "b", Key: "both"}, "")
+	if moved, err := r.HandOver("a", "b", nil); err != nil || ids(moved) != "job-1:running job-2:running" {
+		t.Fatalf("%v, %v", moved, err)
+	}
+	check := func(r *job.Registry) {
+		t.Helper()
+		for _, c := range []struct {
+			q    job.Request
+			want string
+		}{
+			{job.Request{ID: "x1", Owner: "b", Key: "k"}, "job-1"},
+			{job.Request{ID: "x2", Owner: "b", Key: "both"}, "job-3"},
+			{job.Request{ID: "1", Owner: "a", Key: "k"}, "job-1"},
+			{job.Request{ID: "2", Owner: "a"}, "job-2"},
+		} {
+			c.q.MaxLogBytes = 1
+			if j, fresh, err := r.Claim(c.q); err != nil || fresh || j.ID() != c.want {
+				t.Errorf("%+v finds %s, %v, %v; want %s", c.q, j.ID(), fresh, err, c.want)
+			}
+		}
+	}
+	check(r)
+	check(open(t, dir, job.DefaultRetention))
+	run(t, r, job.Request{ID: "4", Owner: "a", Key: "k"}, "") // a fresh one
+}
+
+// Who waits for a job goes on with it after a hand-over, and after the next.
+func TestFindAgain(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, job.DefaultRetention)
+	run(t, r, job.Request{ID: "1", Owner: "a"}, "")
+	for _, way := range [][2]string{{"a", "b"}, {"b", "c"}} {
+		if _, err := r.HandOver(way[0], way[1], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []*job.Registry{r, open(t, dir, job.DefaultRetention)} {
+		for _, owner := range []string{"a", "b", "c"} {
+			if j, err := r.FindAgain(owner, "job-1"); err != nil || j.ID() != "job-1" {
+				t.Errorf("%s: %v", owner, err)
+			}
+			if _, err := r.Find(owner, "job-1"); (err == nil) != (owner == "c") {
+				t.Errorf("%s finds it for the first time: %v", owner, err)
+			}
+		}
+		if _, err := r.FindAgain("d", "job-1"); spec.CodeOf(err) != spec.CodeNotFound {
+			t.Errorf("a stranger: %v", err)
+		}
+	}
 }

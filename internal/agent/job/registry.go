@@ -4,18 +4,22 @@ package job
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/joblog"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
 
-// Retention bounds what is kept of jobs that have ended. The latest one stays in any
-// case.
+// Retention bounds what is kept of jobs that have ended and, counted apart, of the kept
+// output of commands. The latest one stays in any case. Those go first of whose end the
+// owner has been told.
 type Retention struct {
 	Jobs     int
 	LogBytes int64
@@ -33,10 +37,10 @@ type Registry struct {
 	jobs      map[string]*Job
 	byRequest map[name]*Job
 	byKey     map[name]*Job
-	last      int64  // the highest number that has been given
-	floor     int64  // the number in store.last
-	ended     []*Job // in the order of their ends
-	bytes     int64  // of the logs of ended
+	last      int64         // the highest number that has been given
+	floor     int64         // the number in store.last
+	ended     []*Job        // in the order of their ends
+	unsaved   map[*Job]bool // whose record on disk is an older one
 	events    []*event
 	listeners map[string]*Listener
 }
@@ -57,19 +61,17 @@ func Open(dir string, keep Retention) (*Registry, error) {
 	}
 	r := &Registry{
 		store: s, keep: keep, jobs: map[string]*Job{}, byRequest: map[name]*Job{}, byKey: map[name]*Job{},
-		listeners: map[string]*Listener{},
+		listeners: map[string]*Listener{}, unsaved: map[*Job]bool{},
 	}
-	records, err := s.records()
+	records, above, err := s.records(recordsRead * keep.Jobs)
 	if err != nil {
 		s.dir.Close()
 		return nil, err
 	}
 	r.floor = s.last()
-	r.last = r.floor
-	ctx, cancel := context.WithTimeout(context.Background(), recoverTime)
-	defer cancel()
+	r.last = max(r.floor, above)
 	for _, rec := range records {
-		r.restore(ctx, rec)
+		r.restore(rec)
 	}
 	slices.SortStableFunc(r.ended, func(a, b *Job) int {
 		if a.rec.EndedUnixNS != b.rec.EndedUnixNS {
@@ -84,30 +86,48 @@ func Open(dir string, keep Retention) (*Registry, error) {
 	old := r.expire()
 	r.mu.Unlock()
 	r.discard(old)
+	r.saveLost()
 	return r, nil
 }
 
+// recordsRead is how many records are read at a start, for each that may be kept: of the
+// jobs, the kept output of commands, and as many again that ran.
+const recordsRead = 4
+
 // restore takes in a record of an earlier guest.
-func (r *Registry) restore(ctx context.Context, rec *record) {
+func (r *Registry) restore(rec *record) {
 	j := r.newJob(rec)
 	j.number, _ = wire.JobNumber(rec.ID)
+	j.started = true
 	close(j.ready)
 	close(j.done)
 	if j.rec.running() {
 		j.rec.lose(time.Now())
 		j.rec.LogBytes = min(r.store.size(rec.ID), rec.MaxLogBytes)
-		_, _ = j.openLog(ctx) // counts the lines
-		_ = j.save()
+		r.unsaved[j] = true
 	}
 	r.enrol(j)
 	r.ended = append(r.ended, j)
-	r.bytes += j.rec.LogBytes
 	r.last = max(r.last, j.number)
 }
 
+// saveLost writes down which jobs were found as lost and are kept.
+func (r *Registry) saveLost() {
+	ctx, cancel := context.WithTimeout(context.Background(), recoverTime)
+	defer cancel()
+	for _, j := range slices.Collect(maps.Keys(r.unsaved)) {
+		_, _ = j.openLog(ctx) // counts the lines
+		_ = j.save()
+	}
+}
+
 func (r *Registry) newJob(rec *record) *Job {
-	rec.LogPath = wire.Bytes(r.store.path + "/" + logName(rec.ID))
+	rec.LogPath = r.logPath(rec.ID)
 	return &Job{registry: r, rec: *rec, ready: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (r *Registry) logPath(id string) wire.Bytes {
+	return wire.Bytes(r.store.path + "/" + logName(id))
 }
 
 // enrol makes j known. The caller holds the lock, or has the registry to itself.
@@ -115,7 +135,7 @@ func (r *Registry) enrol(j *Job) {
 	r.jobs[j.rec.ID] = j
 	r.byRequest[name{j.rec.By, j.rec.Request}] = j
 	if j.rec.Key != "" {
-		r.byKey[name{j.rec.By, j.rec.Key}] = j
+		r.byKey[name{j.rec.Owner, j.rec.Key}] = j
 	}
 }
 
@@ -123,9 +143,10 @@ func (r *Registry) enrol(j *Job) {
 func (r *Registry) strike(j *Job) {
 	delete(r.jobs, j.rec.ID)
 	delete(r.byRequest, name{j.rec.By, j.rec.Request})
-	if key := (name{j.rec.By, j.rec.Key}); r.byKey[key] == j {
+	if key := (name{j.rec.Owner, j.rec.Key}); r.byKey[key] == j {
 		delete(r.byKey, key)
 	}
+	delete(r.unsaved, j)
 	r.events = slices.DeleteFunc(r.events, func(e *event) bool { return e.job == j })
 	j.gone = true
 }
@@ -158,6 +179,10 @@ func (r *Registry) Claim(q Request) (j *Job, fresh bool, err error) {
 		<-j.ready
 		return j, false, j.err
 	}
+	if r.last >= maxNumber-maxObstacles {
+		r.mu.Unlock()
+		return nil, false, errNumbers
+	}
 	r.last++
 	j = r.newJob(&record{
 		Job: wire.Job{
@@ -172,11 +197,11 @@ func (r *Registry) Claim(q Request) (j *Job, fresh bool, err error) {
 	r.mu.Unlock()
 
 	// On disk before anything runs: it is never run twice, whoever asks again.
-	r.store.remove(j.rec.ID) // whoever put it there
-	log, err := joblog.Create(r.store.fd(), logName(j.rec.ID), q.MaxLogBytes)
-	if err == nil {
-		j.log = log
-		err = j.save()
+	for range maxObstacles {
+		if err = r.lay(j); !inTheWay(err) {
+			break
+		}
+		r.renumber(j)
 	}
 	if err != nil {
 		j.Failed(err)
@@ -185,12 +210,60 @@ func (r *Registry) Claim(q Request) (j *Job, fresh bool, err error) {
 	return j, true, nil
 }
 
+// maxObstacles is how many numbers are tried for a job: what lies in the way of its
+// files may be a directory, which stays.
+const maxObstacles = 16
+
+var errNumbers = spec.New(spec.CodeUnavailable, "the place has given the last number that a job can have")
+
+// lay makes the files of a fresh job.
+func (r *Registry) lay(j *Job) error {
+	r.store.remove(j.rec.ID) // whoever put it there
+	log, err := joblog.Create(r.store.fd(), logName(j.rec.ID), j.rec.MaxLogBytes)
+	if err != nil {
+		return err
+	}
+	if err := j.save(); err != nil {
+		log.Close()
+		r.store.remove(j.rec.ID)
+		return err
+	}
+	j.log = log
+	return nil
+}
+
+// inTheWay reports whether an error means that what lies there cannot be removed.
+func inTheWay(err error) bool { return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EISDIR) }
+
+// renumber gives the next number to a fresh job, which nobody has seen.
+func (r *Registry) renumber(j *Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.jobs, j.rec.ID)
+	r.last++
+	j.number = r.last
+	j.rec.ID = wire.JobID(j.number)
+	j.rec.LogPath = r.logPath(j.rec.ID)
+	r.jobs[j.rec.ID] = j
+}
+
 var errUnknown = spec.New(spec.CodeNotFound, "no such job")
 
 // Find returns the job with an id, if it is the owner's.
 func (r *Registry) Find(owner, id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.find(owner, id)
+}
+
+// FindAgain is Find for one who had found the job before: it may have been handed over
+// since.
+func (r *Registry) FindAgain(owner, id string) (*Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.jobs[id]; j != nil && j.listed() && slices.Contains(j.rec.Former, owner) {
+		return j, nil
+	}
 	return r.find(owner, id)
 }
 
@@ -243,8 +316,8 @@ func describe(jobs []*Job) []wire.Job {
 }
 
 // HandOver gives running jobs of one owner to another, with what the first has not been
-// told of, and describes what it moved: all, or those with ids, of which an unknown one
-// is an error and moves nothing.
+// told of and the keys that the other does not have, and describes what it moved: all,
+// or those with ids, of which an unknown one is an error and moves nothing.
 func (r *Registry) HandOver(from, to string, ids []string) ([]wire.Job, error) {
 	r.mu.Lock()
 	chosen, err := r.choose(from, ids)
@@ -255,7 +328,7 @@ func (r *Registry) HandOver(from, to string, ids []string) ([]wire.Job, error) {
 	moved := chosen[:0]
 	for _, j := range chosen {
 		if j.rec.running() {
-			j.rec.Owner = to
+			r.move(j, to)
 			moved = append(moved, j)
 		}
 	}
@@ -267,8 +340,23 @@ func (r *Registry) HandOver(from, to string, ids []string) ([]wire.Job, error) {
 	return describe(moved), nil
 }
 
-// EndAll ends all jobs that run, with grace, and returns when they have ended; after
-// most in any case: there are processes that not even KILL ends.
+// move gives a job to another owner. The caller holds the lock.
+func (r *Registry) move(j *Job, to string) {
+	from := name{j.rec.Owner, j.rec.Key}
+	j.rec.handOver(to)
+	if j.rec.Key == "" {
+		return
+	}
+	delete(r.byKey, from)
+	if key := (name{to, j.rec.Key}); r.byKey[key] == nil {
+		r.byKey[key] = j
+	} else {
+		j.rec.Key = "" // the owner's own job keeps it
+	}
+}
+
+// EndAll ends all jobs that run or are being started, with grace, and returns when they
+// have ended; after most in any case: there are processes that not even KILL ends.
 func (r *Registry) EndAll(grace, most time.Duration) {
 	r.mu.Lock()
 	var running []*Job
@@ -295,13 +383,39 @@ func (r *Registry) EndAll(grace, most time.Duration) {
 // expire makes the oldest jobs unknown that are over the bounds, and returns them. The
 // caller holds the lock, and discards them without it.
 func (r *Registry) expire() []*Job {
-	n := 0
-	for ; len(r.ended)-n > 1 && (len(r.ended)-n > r.keep.Jobs || r.bytes > r.keep.LogBytes); n++ {
-		r.bytes -= r.ended[n].rec.LogBytes
-		r.strike(r.ended[n])
+	old := append(r.surplus(true), r.surplus(false)...)
+	for _, j := range old {
+		r.strike(j)
 	}
-	old := slices.Clone(r.ended[:n])
-	r.ended = slices.Delete(r.ended, 0, n)
+	r.ended = slices.DeleteFunc(r.ended, func(j *Job) bool { return j.gone })
+	return old
+}
+
+// surplus returns which of the jobs, or of the kept output of commands, are over the
+// bounds. The caller holds the lock.
+func (r *Registry) surplus(kept bool) (old []*Job) {
+	var all []*Job
+	var bytes int64
+	for _, j := range r.ended {
+		if j.rec.Kept == kept {
+			all = append(all, j)
+			bytes += j.rec.LogBytes
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, told := range []bool{true, false} {
+		for _, j := range all[:len(all)-1] {
+			if len(all)-len(old) <= r.keep.Jobs && bytes <= r.keep.LogBytes {
+				return old
+			}
+			if j.rec.Told == told {
+				bytes -= j.rec.LogBytes
+				old = append(old, j)
+			}
+		}
+	}
 	return old
 }
 
@@ -321,5 +435,3 @@ func (r *Registry) discard(old []*Job) {
 		j.saving.Unlock()
 	}
 }
-
-func (r *record) encode() ([]byte, error) { return json.Marshal(r) }

@@ -156,11 +156,19 @@ func sendJobs(st *wire.Stream, jobs []wire.Job) error {
 }
 
 func (s *Server) wait(ctx context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
-	j, err := s.Registry.Find(req.Job.Owner, req.Job.ID)
+	j, err := s.find(req.Job)
 	if err != nil {
 		return err
 	}
 	return answerEnd(ctx, st, j)
+}
+
+// find returns the job that a request means, which one that goes on had found before.
+func (s *Server) find(r *wire.JobRequest) (*Job, error) {
+	if r.Resume {
+		return s.Registry.FindAgain(r.Owner, r.ID)
+	}
+	return s.Registry.Find(r.Owner, r.ID)
 }
 
 // answerEnd describes a job once it has ended.
@@ -178,7 +186,7 @@ func (s *Server) kill(ctx context.Context, st *wire.Stream, req *wire.Request, _
 	if req.Job.GraceMS < 0 || req.Job.GraceMS > spec.MaxTimeout.Milliseconds() {
 		return errRange
 	}
-	j, err := s.Registry.Find(req.Job.Owner, req.Job.ID)
+	j, err := s.find(req.Job)
 	if err != nil {
 		return err
 	}
@@ -195,7 +203,7 @@ func (s *Server) sendLog(ctx context.Context, st *wire.Stream, req *wire.Request
 	if req.Job.Window != nil {
 		w = spec.LogWindow(*req.Job.Window)
 	}
-	j, err := s.Registry.Find(req.Job.Owner, req.Job.ID)
+	j, err := s.find(req.Job)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +56,8 @@ func logName(id string) string { return id + logSuffix }
 // write replaces a file: the old one or the new one is there, never a part.
 func (s *store) write(name string, data []byte) error {
 	temp := name + tempSuffix
-	fd, err := unix.Openat(s.fd(), temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	s.unlink(temp) // whatever it is: a pipe would be written to, and could be full
+	fd, err := unix.Openat(s.fd(), temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return storeError(err)
 	}
@@ -71,15 +73,22 @@ func (s *store) write(name string, data []byte) error {
 	return nil
 }
 
-// read reads a small file; nothing but a regular one.
+// read reads a small file; nothing but a regular one, which is errRecord.
 func (s *store) read(name string) ([]byte, error) {
 	fd, err := unix.Openat(s.fd(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENOENT): // a link, a socket
+		return nil, errRecord
+	case err != nil:
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxRecordBytes {
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular(), st.Size() > maxRecordBytes:
 		return nil, errRecord
 	}
 	return io.ReadAll(io.LimitReader(f, maxRecordBytes))
@@ -103,14 +112,25 @@ func (s *store) size(id string) int64 {
 	return st.Size
 }
 
+// maxNumber is the highest number that a job is given. A higher one is somebody else's
+// writing, and would leave none for the jobs to come.
+const maxNumber = 1 << 40
+
+// number is the number in the id of a job, 0 if it is none that can be.
+func number(id string) int64 {
+	if n, ok := wire.JobNumber(id); ok && n <= maxNumber {
+		return n
+	}
+	return 0
+}
+
 // last reads the highest number that is known to have been given to a job.
 func (s *store) last() int64 {
 	data, err := s.read(lastName)
 	if err != nil {
 		return 0
 	}
-	n, _ := wire.JobNumber(string(data)) // 0 if it is none
-	return n
+	return number(string(data))
 }
 
 func (s *store) setLast(n int64) error { return s.write(lastName, []byte(wire.JobID(n))) }
@@ -121,31 +141,46 @@ const (
 	maxTotalBytes = 128 << 20
 )
 
-// records reads every record that makes sense, and removes what lies there without
-// one.
-func (s *store) records() ([]*record, error) {
-	var out []*record
-	known := map[string]bool{}
-	total := 0
-	err := s.each(func(name string) {
-		id, ok := strings.CutSuffix(name, recordSuffix)
-		if _, isJob := wire.JobNumber(id); !ok || !isJob || total > maxTotalBytes {
-			return
-		}
-		data, err := s.read(name)
-		if err != nil {
-			return
-		}
-		total += len(data)
-		if r, err := parse(id, data); err == nil {
-			out = append(out, r)
-			known[id] = true
+// records reads the records that make sense of the jobs with the highest numbers, most at
+// the most, in the order of the numbers, and removes what lies there without one. A
+// record that cannot be read at the moment stays where it is; above is the highest number
+// of those.
+func (s *store) records(most int) (out []*record, above int64, err error) {
+	var numbers []int64
+	err = s.each(func(name string) {
+		if id, ok := strings.CutSuffix(name, recordSuffix); ok && number(id) > 0 {
+			numbers = append(numbers, number(id))
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return out, s.each(func(name string) {
+	slices.Sort(numbers)
+	known := map[string]bool{}
+	total := 0
+	for _, n := range slices.Backward(numbers[max(len(numbers)-most, 0):]) {
+		id := wire.JobID(n)
+		data, err := s.read(id + recordSuffix)
+		total += len(data)
+		var r *record
+		if err == nil {
+			r, err = parse(id, data)
+		}
+		switch {
+		case err == nil:
+			out = append(out, r)
+		case errors.Is(err, errRecord):
+			continue
+		default:
+			above = max(above, n)
+		}
+		known[id] = true
+		if total > maxTotalBytes {
+			break
+		}
+	}
+	slices.Reverse(out)
+	return out, above, s.each(func(name string) {
 		id, _, _ := strings.Cut(name, ".")
 		if _, isJob := wire.JobNumber(id); isJob && (!known[id] || strings.HasSuffix(name, tempSuffix)) {
 			s.unlink(name)

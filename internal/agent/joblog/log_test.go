@@ -97,6 +97,9 @@ func model(data string, w spec.LogWindow) (string, spec.LogInfo) {
 	if w.Offset > 0 {
 		at = min(w.Offset, int64(len(data)))
 		first = int64(strings.Count(data[:at], "\n")) + 1
+		if at == int64(len(data)) {
+			first = count + 1
+		}
 	}
 	info.FirstLine, info.Offset = first, at
 	out := data[at:]
@@ -226,6 +229,7 @@ func TestFollow(t *testing.T) {
 		}()
 		return c
 	}
+	atEnd, pastEnd := read(spec.LogWindow{Offset: 6, Lines: 1}), read(spec.LogWindow{From: 9, Lines: 1})
 	whole, tail, last, bytes := read(spec.LogWindow{}), read(spec.LogWindow{From: 3}), read(spec.LogWindow{From: 2, Lines: 1}), read(spec.LogWindow{MaxBytes: 8})
 	l.Write([]byte("o\nthree"))
 	want := func(c chan got, text string) {
@@ -235,6 +239,8 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	want(last, "two\n")
+	want(atEnd, "o\n") // what is left of the line counts as one
+	want(pastEnd, "o\n")
 	want(bytes, "one\ntwo\n")
 	l.Write([]byte("\n"))
 	l.Close()

@@ -87,8 +87,12 @@ func (r *Reader) begin(w spec.LogWindow, s snapshot) error {
 	if w.MaxBytes > 0 && w.MaxBytes < maxOffset-r.at {
 		r.most = r.at + w.MaxBytes
 	}
-	if w.Lines > 0 && w.Lines < maxOffset-r.info.FirstLine {
-		r.last = r.info.FirstLine + w.Lines - 1
+	first := r.info.FirstLine
+	if r.at == s.size { // with what is written next, which may be the rest of a line
+		first = s.newlines + 1
+	}
+	if w.Lines > 0 && w.Lines < maxOffset-first {
+		r.last = first + w.Lines - 1
 	}
 	return r.bound(s)
 }
@@ -194,10 +198,11 @@ func (r *Reader) lineStart(line int64) (int64, error) {
 	return block*BlockBytes + int64(at), nil
 }
 
-// lineAt returns the number of the line in which the byte at offset lies, or would.
+// lineAt returns the number of the line in which the byte at offset lies; of the end it
+// is one more than there are.
 func (r *Reader) lineAt(offset int64, s snapshot) (int64, error) {
 	if offset == s.size {
-		return s.newlines + 1, nil
+		return s.lines + 1, nil
 	}
 	block := offset / BlockBytes
 	r.log.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,28 +55,36 @@ func aboveHard(name string, errno syscall.Errno) error {
 
 // A process with a Setup is started in two steps: the guest executes itself again
 // with a verb, which is Become, and that sets what is to be set and executes the
-// program. Its report goes through a pipe that closes with the exec: reportReady
-// right before it tries, then an errno if it fails. Without the first it has ended
-// some other way, and an end of the pipe is no success.
+// program. What that is lies in a sealed file that it inherits: a command line can be
+// read by everybody. Its report goes through a socket, which nobody can open by its
+// name in /proc, and which closes with the exec: reportReady right before it tries,
+// then an errno if it fails. Without the first it has ended some other way, and an end
+// of the stream is no success.
 const (
 	reportFD    = 3
+	parcelFD    = 4
 	reportReady = "ready\n"
 	maxReport   = 256
 	argNone     = "-"
 )
 
-// Become is the verb's work; args are what becomeArgs made. It returns only if the
-// program cannot be executed, and has reported why.
-func Become(args []string) error {
+// Become is the verb's work. It returns only if the program cannot be executed, and
+// has reported why.
+func Become() error {
 	unix.CloseOnExec(reportFD)
-	report := os.NewFile(reportFD, "report")
-	if report == nil {
+	unix.CloseOnExec(parcelFD)
+	report, parcel := os.NewFile(reportFD, "report"), os.NewFile(parcelFD, "parcel")
+	if report == nil || parcel == nil {
 		return errors.New("nobody listens")
 	}
 	// No thread is to be born from here on: a limit may forbid it.
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
-	b, err := parseBecome(args)
+	words, err := unpack(parcel)
+	if err != nil {
+		return err
+	}
+	b, err := parseBecome(words)
 	if err != nil {
 		return err
 	}
@@ -94,6 +103,53 @@ func Become(args []string) error {
 	return errno
 }
 
+// pack writes words into a file in memory that nobody can change any more.
+func pack(words []string) (*os.File, error) {
+	var text strings.Builder
+	for _, w := range words {
+		if strings.IndexByte(w, 0) >= 0 {
+			return nil, unix.EINVAL // as execve(2) has it
+		}
+		text.WriteString(w)
+		text.WriteByte(0)
+	}
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("parcel", flags|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL { // a kernel before 6.3
+		fd, err = unix.MemfdCreate("parcel", flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "parcel")
+	_, err = f.WriteAt([]byte(text.String()), 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		f.Close()
+		return nil, errnoOf(err)
+	}
+	return f, nil
+}
+
+// unpack reads what pack wrote.
+func unpack(f *os.File) ([]string, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, st.Size())
+	if _, err := f.ReadAt(data, 0); err != nil {
+		return nil, err
+	}
+	rest, ok := strings.CutSuffix(string(data), "\x00")
+	if !ok {
+		return nil, errBecome
+	}
+	return strings.Split(rest, "\x00"), nil
+}
+
 // becoming is a Setup and a program, as they cross the exec.
 type becoming struct {
 	umask     int // negative: as it is
@@ -107,9 +163,9 @@ type rlimit struct {
 	value    uint64
 }
 
-// becomeArgs are the arguments that make Become start l. The environment is among
-// them: a runtime heeds variables that are meant for the program.
-func (l *Launch) becomeArgs() []string {
+// parcel is what makes Become start l. The environment is in it, and is not that of
+// the process: a runtime heeds variables that are meant for the program.
+func (l *Launch) parcel() []string {
 	umask, limits := argNone, argNone
 	if l.Setup.Umask != nil {
 		umask = strconv.FormatUint(uint64(*l.Setup.Umask), 8)
@@ -126,7 +182,7 @@ func (l *Launch) becomeArgs() []string {
 	return slices.Concat([]string{umask, limits, l.Path, strconv.Itoa(len(l.Args))}, l.Args, l.Env)
 }
 
-var errBecome = errors.New("launch: the arguments make no sense")
+var errBecome = errors.New("launch: the parcel makes no sense")
 
 func parseBecome(args []string) (*becoming, error) {
 	if len(args) < 4 {
@@ -193,37 +249,84 @@ func (b *becoming) become(i image) (what string, errno syscall.Errno) {
 	return "exec", errno
 }
 
+// The bounds on a start that others may hold up: one process of a place can stop
+// another that has not become its program yet. It is continued every nudge, and given
+// up after startTime.
+const (
+	nudge     = 100 * time.Millisecond
+	startTime = 10 * time.Second
+)
+
 // startBecoming starts l through a second execution of the guest.
-func (l *Launch) startBecoming(r *Reaper, attr *syscall.ProcAttr) (*Process, error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, startError(l.Args[0], err)
+func (l *Launch) startBecoming(r *Reaper, attr *syscall.ProcAttr, group *Group) (*Process, *Group, error) {
+	parcel, err := pack(l.parcel())
+	if err != nil {
+		return nil, nil, startError(l.Args[0], err)
 	}
+	defer parcel.Close()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, startError(l.Args[0], err)
+	}
+	err = unix.SetNonblock(ends[0], true)
 	report, far := os.NewFile(uintptr(ends[0]), "report"), os.NewFile(uintptr(ends[1]), "report")
 	defer report.Close()
-	attr.Env, attr.Files = nil, append(attr.Files, far.Fd())
-	p, err := r.Start("/proc/self/exe", slices.Concat([]string{l.Args[0]}, l.Self, l.becomeArgs()), attr)
-	far.Close()
+	defer far.Close()
 	if err != nil {
-		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started a second time: %w", err)}
+		return nil, nil, startError(l.Args[0], err)
 	}
-	said, err := io.ReadAll(io.LimitReader(report, maxReport))
-	if string(said) == reportReady && err == nil {
-		return p, nil
+	attr.Env, attr.Files = nil, append(attr.Files, far.Fd(), parcel.Fd())
+	p, group, err := r.startIn(group, "/proc/self/exe", append([]string{"berth-guest"}, l.Self...), attr)
+	if err != nil {
+		return nil, nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started a second time: %w", err)}
+	}
+	far.Close()
+	said, err := hear(report, startTime, func() { _ = r.SignalGroup(p, unix.SIGCONT) })
+	if said == reportReady && err == nil {
+		return p, group, nil
 	}
 	_ = r.SignalGroup(p, unix.SIGKILL)
-	<-p.Done
-	return nil, l.reportError(string(said))
+	select {
+	case <-p.Done:
+	case <-time.After(KillTime):
+	}
+	return nil, nil, l.reportError(said)
 }
 
-// reportError is what a report of failure means.
+// hear reads a report to its end, for most at longest, and calls remind whenever it
+// keeps its listener waiting.
+func hear(report *os.File, most time.Duration, remind func()) (string, error) {
+	var said []byte
+	buf := make([]byte, maxReport)
+	for end := time.Now().Add(most); ; {
+		if err := report.SetReadDeadline(time.Now().Add(nudge)); err != nil {
+			return string(said), err
+		}
+		n, err := report.Read(buf[:maxReport-len(said)])
+		said = append(said, buf[:n]...)
+		switch {
+		case err == io.EOF:
+			return string(said), nil
+		case len(said) == maxReport:
+			return string(said), errors.New("the report does not end")
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end):
+			remind()
+		case err != nil:
+			return string(said), err
+		}
+	}
+}
+
+// reportError is what a report of failure means. Where it has said that it is ready and
+// nothing that can be believed of a failure, the program may have begun.
 func (l *Launch) reportError(said string) error {
 	rest, ready := strings.CutPrefix(said, reportReady)
 	what, number, _ := strings.Cut(strings.TrimSuffix(rest, "\n"), " ")
 	n, err := strconv.ParseUint(number, 10, 12)
 	switch errno := syscall.Errno(n); {
-	case !ready || err != nil || n == 0:
-		return &spec.Error{Code: spec.CodeUnavailable, Err: errors.New("the guest was ended while it set up the command")}
+	case !ready:
+		return &spec.Error{Code: spec.CodeUnavailable, Err: errors.New("the guest was ended while it set up the command, or was held up")}
+	case err != nil || n == 0:
 	case what == "exec":
 		return startError(l.Args[0], errno)
 	case slices.Contains(spec.RlimitNames[:], what) && errno == unix.EPERM:
@@ -231,5 +334,5 @@ func (l *Launch) reportError(said string) error {
 	case slices.Contains(spec.RlimitNames[:], what):
 		return &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("limit %s: %w", what, errno)}
 	}
-	return &spec.Error{Code: spec.CodeUnavailable, Err: errors.New("the guest does not say what went wrong")}
+	return &spec.Error{Code: spec.CodeUnknownOutcome, Err: errors.New("the command was ended while it began: what set it up was interfered with")}
 }

@@ -34,23 +34,23 @@ type Launch struct {
 }
 
 // Start starts the program as the leader of a new session, in group (nil: in the
-// guest's own) and with files as its standard streams. Its error is a *spec.Error.
-func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, error) {
+// guest's own) and with files as its standard streams. It returns the group that the
+// program is in: whatever keeps a process out of one does not keep it from running. Its
+// error is a *spec.Error. It lasts no longer than other processes let it, and at most
+// about startTime, but for an exec on a file system that hangs.
+func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, *Group, error) {
 	attr := &syscall.ProcAttr{Dir: l.Dir.Path(), Env: l.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	if group != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, group.fd
-	}
 	if l.User != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: l.User.UID, Gid: l.User.GID, Groups: l.User.Groups}
 	}
-	if l.Setup.empty() {
-		p, err := r.Start(l.Path, l.Args, attr)
-		return p, startError(l.Args[0], err)
+	if !l.Setup.empty() {
+		return l.startBecoming(r, attr, group)
 	}
-	return l.startBecoming(r, attr)
+	p, group, err := r.startIn(group, l.Path, l.Args, attr)
+	return p, group, startError(l.Args[0], err)
 }
 
 // startError says why a program could not be started.

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/spec"
 )
 
 // Process is the leader of a command: the first process of its session and group.
@@ -35,24 +37,46 @@ type Reaper struct {
 	mu       sync.Mutex
 	live     map[int]*Process
 	starting int              // starts under way, whose pids are not in live yet
+	shot     map[int]bool     // children that were killed before they were programs
 	early    map[int]*Process // reaped while a start was under way
 }
 
 // NewReaper returns a Reaper that does nothing before Run. onOrphan is called, from
 // the reaping goroutine, after a process that is no leader has been reaped.
 func NewReaper(onOrphan func()) *Reaper {
-	return &Reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*Process{}, early: map[int]*Process{}}
+	return &Reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*Process{}, early: map[int]*Process{}, shot: map[int]bool{}}
 }
 
-// Start starts a leader. The lock is not held meanwhile: an exec on a hanging file
+// startIn is start in group, or without one if that fails. An exec that fails has run
+// nothing, so it may be tried again.
+func (r *Reaper) startIn(group *Group, path string, argv []string, attr *syscall.ProcAttr) (*Process, *Group, error) {
+	if group != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, group.fd
+		p, err := r.start(path, argv, attr)
+		if err == nil || err == errHeldUp { //nolint:errorlint // the bare sentinel
+			return p, group, err
+		}
+		attr.Sys.UseCgroupFD = false
+	}
+	p, err := r.start(path, argv, attr)
+	return p, nil, err
+}
+
+var errHeldUp = spec.New(spec.CodeUnavailable, "another process kept it from starting")
+
+// start starts a leader. The lock is not held meanwhile: an exec on a hanging file
 // system must not hold up every other command.
-func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
+func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
 	r.mu.Lock()
 	r.starting++
 	r.mu.Unlock()
 
 	begun := time.Now()
+	over := make(chan struct{})
+	watch := time.AfterFunc(patience, func() { r.hasten(over) })
 	pid, err := forkExec(path, argv, attr)
+	watch.Stop()
+	close(over)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,15 +88,82 @@ func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (*Pro
 			p = &Process{PID: pid, Begun: begun, Done: make(chan struct{})}
 			r.live[pid] = p
 		}
+		if r.shot[pid] { // its end looks like an exec from here
+			p, err = nil, errHeldUp
+		}
 	}
 	if r.starting--; r.starting == 0 {
 		clear(r.early)
+		clear(r.shot)
 	}
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 	return p, err
+}
+
+// A start takes a millisecond. After patience it is looked at whether its process has
+// been stopped between its fork and its exec, and a process that is stopped again and
+// again for stubborn is given up: all other starts wait for it. patience is short since
+// the runtime cannot stop the world meanwhile either, and with it whoever looks.
+const (
+	patience = 5 * time.Millisecond
+	stubborn = 2 * time.Second
+)
+
+// hasten continues children that have been stopped before they were programs, until
+// over is closed. It takes next to no memory, not to make the runtime stop the world.
+func (r *Reaper) hasten(over <-chan struct{}) {
+	self, _ := ReadStat(os.Getpid())
+	since := map[int]time.Time{}
+	for pause := patience; ; pause = min(2*pause, 20*patience) {
+		for {
+			pid, err := waitStopped()
+			if err != nil || pid == 0 {
+				break
+			}
+			if r.unborn(pid, self.name) {
+				if since[pid].IsZero() {
+					since[pid] = time.Now()
+				}
+				r.press(pid, time.Since(since[pid]) > stubborn)
+			}
+		}
+		look := time.NewTimer(pause)
+		select {
+		case <-look.C:
+		case <-over:
+			look.Stop()
+			return
+		}
+	}
+}
+
+// unborn reports whether a child of this process is not a program yet: it bears this
+// one's name, and nobody has heard of it.
+func (r *Reaper) unborn(pid int, name string) bool {
+	r.mu.Lock()
+	known := r.live[pid] != nil
+	r.mu.Unlock()
+	st, ok := ReadStat(pid)
+	return ok && !known && st.PPID == os.Getpid() && st.name == name && st.Start+uint64(startTime/(10*time.Millisecond)) > ticks()
+}
+
+// press makes a child go on or, at last, end. The lock keeps its pid from being given
+// away.
+func (r *Reaper) press(pid int, last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[pid] != nil {
+		return
+	}
+	if last {
+		r.shot[pid] = true
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return
+	}
+	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
 // forkExec is syscall.ForkExec, patient with a program that has just been written:
@@ -121,6 +212,16 @@ func (r *Reaper) rest() {
 func waitAny() (int, error) {
 	var info unix.Siginfo
 	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	return siginfoPID(&info), nil
+}
+
+// waitStopped returns the pid of a child that has been stopped and not been returned
+// since, or 0.
+func waitStopped() (int, error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WSTOPPED|unix.WNOHANG, nil); err != nil {
 		return 0, err
 	}
 	return siginfoPID(&info), nil

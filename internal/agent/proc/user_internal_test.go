@@ -82,7 +82,19 @@ func TestBecomeArguments(t *testing.T) {
 	mask := uint32(0o027)
 	l := &Launch{Path: "/bin/x", Args: []string{"", "-", "a b"}, Env: []string{"A=1", "B="}, Setup: Setup{Umask: &mask, Rlimits: map[string]uint64{"nofile": 3, "cpu": spec.RlimitInfinity}}}
 	want := &becoming{umask: 0o027, rlimits: []rlimit{{0, spec.RlimitInfinity}, {7, 3}}, path: "/bin/x", argv: l.Args, env: l.Env}
-	got, err := parseBecome(l.becomeArgs())
+	parcel, err := pack(l.parcel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parcel.Close()
+	if _, err := parcel.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("what crosses can be changed")
+	}
+	words, err := unpack(parcel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseBecome(words)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(becoming{}, rlimit{})); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
@@ -113,14 +125,39 @@ func TestBecomeReports(t *testing.T) {
 		"ready\nexec 7\n":                  spec.CodeTooLarge,
 		"ready\nnofile 1\n":                spec.CodePermission,
 		"ready\nnofile 22\n":               spec.CodeUnsupported,
-		"ready\nexec 0\n":                  spec.CodeUnavailable,
-		"ready\nexec 99999\n":              spec.CodeUnavailable,
-		"ready\nnosuch 1\n":                spec.CodeUnavailable,
+		"ready\nexec 0\n":                  spec.CodeUnknownOutcome,
+		"ready\nexec 99999\n":              spec.CodeUnknownOutcome,
+		"ready\nnosuch 1\n":                spec.CodeUnknownOutcome,
 		"exec 2\n":                         spec.CodeUnavailable,
-		"ready\n" + "\x00\xff" + "garbage": spec.CodeUnavailable,
+		"ready\nx":                         spec.CodeUnknownOutcome,
+		"ready\n" + "\x00\xff" + "garbage": spec.CodeUnknownOutcome,
 	} {
 		if err := l.reportError(said); spec.CodeOf(err) != want {
 			t.Errorf("%q: %v; want %s", said, err, want)
+		}
+	}
+}
+
+// A report that does not come to its end is not waited for, and whoever is to give it is
+// reminded.
+func TestReportEnds(t *testing.T) {
+	for said, want := range map[string]string{"": "", reportReady: reportReady, strings.Repeat("x", 2*maxReport): strings.Repeat("x", maxReport)} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close() // never before the report is given up
+		if _, err := w.WriteString(said); err != nil {
+			t.Fatal(err)
+		}
+		reminded := 0
+		got, err := hear(r, 3*nudge, func() { reminded++ })
+		if got != want || err == nil {
+			t.Errorf("%.10q: %.10q, %v", said, got, err)
+		}
+		if len(said) < maxReport && reminded == 0 {
+			t.Errorf("%.10q: nobody was reminded", said)
 		}
 	}
 }

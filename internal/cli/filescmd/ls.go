@@ -62,7 +62,7 @@ func list(cmd *cobra.Command, place *transfer.Place, l location, out *printer, l
 	}
 	progress := out.env.Progress("listing " + l.String())
 	defer progress.Stop()
-	entries, err := place.List(ctx, l.path, transfer.MaxEntries)
+	entries, err := place.List(ctx, l.path, transfer.NewRoom())
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ type host struct {
 	root *os.Root
 	// dir is how messages name the directory; "" is the current one.
 	dir string
+	// mask is what no directory that is made here gets, once it is known.
+	mask   fs.FileMode
+	masked bool
 }
 
 // HostSource finds what is to be copied from this machine. A link that is named itself
@@ -91,7 +94,7 @@ func (h *host) Stat(_ context.Context, name string, follow bool) (files.Info, er
 }
 
 // List implements side.
-func (h *host) List(ctx context.Context, dir string, limit int) ([]files.Info, error) {
+func (h *host) List(ctx context.Context, dir string, r *Room) ([]files.Info, error) {
 	d, err := h.root.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
 		return nil, h.err(err, dir, reading)
@@ -102,10 +105,8 @@ func (h *host) List(ctx context.Context, dir string, limit int) ([]files.Info, e
 		return nil, h.err(err, dir, reading)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(limit + 1)
+	names, err := f.Readdirnames(r.entries + 1)
 	switch {
-	case len(names) > limit:
-		return nil, tooMany(h.path(dir))
 	case err != nil && len(names) == 0 && err != io.EOF:
 		return nil, h.err(err, dir, reading)
 	}
@@ -127,7 +128,11 @@ func (h *host) List(ctx context.Context, dir string, limit int) ([]files.Info, e
 				return nil, h.err(err, join(dir, name), reading)
 			}
 		}
-		entries = append(entries, describe(info, target))
+		entry := describe(info, target)
+		if !r.list(&entry) {
+			return nil, tooMany(h.path(dir))
+		}
+		entries = append(entries, entry)
 	}
 	return entries, nil
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -25,41 +26,104 @@ func (h *host) check(name string) error {
 	return nil
 }
 
-func (h *host) traits() traits { return traits{links: true} }
+func (h *host) traits() traits { return traits{leadsOut: h.leadsOut} }
 
 // mkdir makes a directory that is nobody else's while it is filled.
 func (h *host) mkdir(_ context.Context, name string) error {
+	if !h.masked {
+		if err := h.findMask(path.Dir(name)); err != nil {
+			return h.err(err, name, writing)
+		}
+	}
 	return h.err(h.root.Mkdir(filepath.FromSlash(name), 0o700), name, writing)
 }
 
-func (h *host) chmod(_ context.Context, name string, mode fs.FileMode) error {
-	return h.err(h.root.Chmod(filepath.FromSlash(name), mode.Perm()), name, writing)
+// findMask finds out which permissions a directory made in dir does not get. The system
+// tells its mask only to who changes it, for all goroutines.
+func (h *host) findMask(dir string) error {
+	probe := filepath.FromSlash(join(dir, tempName()))
+	if err := h.root.Mkdir(probe, fs.ModePerm); err != nil {
+		return err
+	}
+	info, err := h.root.Lstat(probe)
+	if err == nil {
+		h.mask, h.masked = fs.ModePerm&^info.Mode(), true
+	}
+	return errors.Join(err, h.root.Remove(probe))
 }
 
-// symlink makes a link and looks where it leads: a link of this machine that was there
-// before could take it further than its own text says.
-func (h *host) symlink(_ context.Context, to, name string, replace bool) error {
-	local := filepath.FromSlash(name)
-	made := local
-	if replace {
-		made = filepath.FromSlash(join(path.Dir(name), tempName()))
+func (h *host) chmod(_ context.Context, name string, mode fs.FileMode) error {
+	return h.err(h.root.Chmod(filepath.FromSlash(name), mode.Perm()&^h.mask), name, writing)
+}
+
+// symlinks makes links and looks where each leads: a link of this machine that was there
+// before could take it further than its own text says, by another new one too.
+func (h *host) symlinks(ctx context.Context, links []entry) error {
+	for _, l := range links {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := h.symlink(l); err != nil {
+			return err
+		}
 	}
-	if err := h.root.Symlink(filepath.FromSlash(to), made); err != nil {
-		return h.err(err, name, writing)
+	for _, l := range links {
+		if !l.anew && h.leadsOut(l) {
+			h.root.Remove(filepath.FromSlash(l.to))
+			return h.outside(l)
+		}
 	}
-	_, err := h.root.Stat(made)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
-		err = failed(h.path(name), spec.CodeUnsupported, "the symbolic link would lead out of the target")
-	case replace:
-		err = h.err(h.root.Rename(made, local), name, writing)
-	default:
-		return nil
+	return nil
+}
+
+func (h *host) outside(l entry) error {
+	return failed(h.path(l.to), spec.CodeUnsupported, "the symbolic link would lead out of the target")
+}
+
+func (h *host) symlink(l entry) error {
+	if !l.anew && h.leadsOut(l) {
+		return h.outside(l)
 	}
+	name := filepath.FromSlash(l.to)
+	made := name
+	if l.old != nil {
+		made = filepath.FromSlash(join(path.Dir(l.to), tempName()))
+	}
+	err := h.root.Symlink(filepath.FromSlash(l.info.Target), made)
+	if err == nil && made != name {
+		if err = h.root.Rename(made, name); err != nil {
+			h.root.Remove(made)
+		}
+	}
+	return h.err(err, l.to, writing)
+}
+
+// leadsOut implements traits. A link whose own text stays leads out only through another.
+func (h *host) leadsOut(l entry) bool {
+	to := path.Join(path.Dir(l.to), l.info.Target) // its parents are no links
+	if to == path.Clean(l.to) {
+		return false
+	}
+	_, err := h.root.Stat(filepath.FromSlash(to))
+	for _, harmless := range []error{nil, fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
+		if errors.Is(err, harmless) {
+			return false
+		}
+	}
+	if !errors.Is(err, syscall.ELOOP) {
+		return true
+	}
+	// An os.Root follows few links, the system more.
+	real, err := filepath.EvalSymlinks(h.path(to))
 	if err != nil {
-		h.root.Remove(made)
+		return errors.Is(err, fs.ErrNotExist)
 	}
-	return err
+	top, err := filepath.EvalSymlinks(h.path("."))
+	if err != nil {
+		return true
+	}
+	rel, err := filepath.Rel(top, real)
+	return err != nil || !filepath.IsLocal(rel)
 }
 
 func tempName() string { return ".berth-cp-" + rand.Text() }
@@ -139,7 +203,8 @@ func (w *writer) write(ctx context.Context, it item) error {
 	}
 	defer src.Close()
 	temp := tempName()
-	f, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	// Its mode is what the mask of this machine makes of that which it is to have.
+	f, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, it.mode)
 	if err != nil {
 		return w.h.err(err, it.to, writing)
 	}
@@ -159,9 +224,6 @@ func (w *writer) write(ctx context.Context, it item) error {
 		return w.h.err(err, it.to, writing)
 	case n != size:
 		return failed(w.from.path(it.from), spec.CodeUnavailable, fmt.Sprintf("the file ended after %d of %d bytes", n, size))
-	}
-	if err := f.Chmod(it.mode); err != nil {
-		return w.h.err(err, it.to, writing)
 	}
 	if err := f.Close(); err != nil {
 		return w.h.err(err, it.to, writing)

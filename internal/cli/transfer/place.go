@@ -56,13 +56,13 @@ func (p *Place) Stat(ctx context.Context, name string, follow bool) (files.Info,
 }
 
 // List implements side.
-func (p *Place) List(ctx context.Context, dir string, limit int) ([]files.Info, error) {
+func (p *Place) List(ctx context.Context, dir string, r *Room) ([]files.Info, error) {
 	var entries []files.Info
 	for info, err := range p.FS.List(ctx, dir) {
 		if err != nil {
 			return nil, err
 		}
-		if len(entries) >= limit {
+		if !r.list(&info) {
 			return nil, tooMany(p.path(dir))
 		}
 		entries = append(entries, info)
@@ -91,8 +91,8 @@ func (p *Place) chmod(ctx context.Context, name string, mode fs.FileMode) error 
 	return files.Chmod(ctx, p.FS, name, mode)
 }
 
-func (p *Place) symlink(_ context.Context, _, name string, _ bool) error {
-	return failed(p.path(name), spec.CodeUnsupported, "a sandbox cannot be given a symbolic link")
+func (p *Place) symlinks(_ context.Context, links []entry) error {
+	return failed(p.path(links[0].to), spec.CodeUnsupported, "a sandbox cannot be given a symbolic link")
 }
 
 func (p *Place) write(ctx context.Context, from side, items []item, count *Counter) error {

@@ -45,6 +45,8 @@ type entry struct {
 	info    files.Info
 	old     *files.Info
 	implied bool // a directory that is made with what is in it
+	within  bool // it is in a directory that is made for this copy
+	anew    bool // the whole tree is, so that nothing of others is in it
 }
 
 // The bounds of what a place can have us hold in memory, beside MaxEntries.
@@ -53,15 +55,35 @@ const (
 	maxDepth     = 1000
 )
 
+// Room is how much of a place may still be held in memory.
+type Room struct{ entries, bytes int }
+
+// NewRoom returns room for MaxEntries files.
+func NewRoom() *Room { return &Room{entries: MaxEntries, bytes: maxNameBytes} }
+
+// list makes room for an entry of a directory.
+func (r *Room) list(info *files.Info) bool {
+	r.entries--
+	return r.entries >= 0 && r.take(info.Name, info.Target)
+}
+
+// take makes room for names.
+func (r *Room) take(names ...string) bool {
+	for _, name := range names {
+		r.bytes -= len(name)
+	}
+	return r.bytes >= 0
+}
+
 // planner is one Prepare under way.
 type planner struct {
-	ctx context.Context
-	o   Options
-	s   *Source
-	t   target
-	p   *Plan
-	// names is the length of all names.
-	names int
+	ctx  context.Context
+	o    Options
+	s    *Source
+	t    target
+	p    *Plan
+	room *Room
+	anew bool // nothing of the tree is there yet
 }
 
 // Prepare looks at what copying s to t means and refuses what cannot be done. It writes
@@ -71,7 +93,7 @@ func Prepare(ctx context.Context, s *Source, t *Target, o Options) (*Plan, error
 	if t.dir {
 		name = join(name, s.base)
 	}
-	p := &planner{ctx: ctx, o: o, s: s, t: t.side, p: &Plan{from: s.side, to: t.side, Target: name}}
+	p := &planner{ctx: ctx, o: o, s: s, t: t.side, p: &Plan{from: s.side, to: t.side, Target: name}, room: NewRoom()}
 	if b := path.Base(name); b != "." && b != "/" && b != ".." {
 		if err := t.side.check(b); err != nil {
 			return nil, err
@@ -85,6 +107,7 @@ func Prepare(ctx context.Context, s *Source, t *Target, o Options) (*Plan, error
 	case spec.CodeOf(err) != spec.CodeFileNotFound:
 		return nil, err
 	}
+	p.anew = top.old == nil && s.info.IsDir()
 	if err := p.add(top); err != nil {
 		return nil, err
 	}
@@ -113,7 +136,8 @@ func (p *planner) insideOne(top entry) func(context.Context) error {
 
 // add takes one entry, and of a directory all that is in it, into the plan.
 func (p *planner) add(e entry) error {
-	if p.names += len(e.to); p.p.count() > MaxEntries || p.names > maxNameBytes {
+	from := join(p.s.name, e.rel)
+	if !p.room.take(from, e.rel, e.to) {
 		return tooMany(p.s.side.path(p.s.name))
 	}
 	if strings.Count(e.rel, "/") > maxDepth {
@@ -126,7 +150,7 @@ func (p *planner) add(e entry) error {
 		}
 		p.p.info.Files++
 		p.p.info.Bytes += e.info.Size
-		p.p.files = append(p.p.files, item{from: join(p.s.name, e.rel), to: e.to, mode: e.info.Mode.Perm(), old: e.old, force: p.o.Force})
+		p.p.files = append(p.p.files, item{from: from, to: e.to, mode: e.info.Mode.Perm(), old: e.old, fresh: e.within, force: p.o.Force})
 		return nil
 	case fs.ModeDir:
 		return p.addDir(e)
@@ -159,7 +183,7 @@ func (p *planner) addDir(e entry) error {
 	if e.old != nil && !e.old.IsDir() {
 		return failed(p.t.path(e.to), spec.CodeNotDirectory, "")
 	}
-	entries, err := p.s.side.List(p.ctx, join(p.s.name, e.rel), MaxEntries-int(p.p.count()))
+	entries, err := p.s.side.List(p.ctx, join(p.s.name, e.rel), p.room)
 	if err != nil {
 		return err
 	}
@@ -170,24 +194,21 @@ func (p *planner) addDir(e entry) error {
 			return err
 		}
 	}
-	at, files := len(p.p.dirs), len(p.p.files)
+	at, files, fresh := len(p.p.dirs), len(p.p.files), e.old == nil
 	p.p.info.Directories++
-	if e.old == nil {
+	if fresh {
 		p.p.dirs = append(p.p.dirs, e)
 	}
 	for i, info := range entries {
 		if err := p.checkName(e, info.Name, i > 0 && entries[i-1].Name == info.Name); err != nil {
 			return err
 		}
-		if err := p.add(entry{rel: join(e.rel, info.Name), to: join(e.to, info.Name), info: info, old: existing[info.Name]}); err != nil {
+		if err := p.add(entry{rel: join(e.rel, info.Name), to: join(e.to, info.Name), info: info, old: existing[info.Name], within: fresh}); err != nil {
 			return err
 		}
 	}
-	if e.old == nil {
+	if fresh {
 		p.p.dirs[at].implied = p.t.traits().parents && len(p.p.files) > files
-		for i := files; i < len(p.p.files); i++ {
-			p.p.files[i].fresh = true
-		}
 	}
 	return nil
 }
@@ -217,7 +238,7 @@ func (p *planner) existing(dir string, entries []files.Info) (map[string]*files.
 		}
 		return found, nil
 	}
-	have, err := p.t.List(p.ctx, dir, MaxEntries)
+	have, err := p.t.List(p.ctx, dir, NewRoom())
 	for i := range have {
 		found[have[i].Name] = &have[i]
 	}
@@ -226,10 +247,12 @@ func (p *planner) existing(dir string, entries []files.Info) (map[string]*files.
 
 func (p *planner) addLink(e entry) error {
 	if p.s.side != side(p.t) {
-		if !p.t.traits().links {
+		e.anew = p.anew
+		leadsOut := p.t.traits().leadsOut
+		if leadsOut == nil {
 			return p.leaveOut(e, spec.CodeUnsupported, "a symbolic link, which a sandbox cannot be given")
 		}
-		if !stays(e.rel, e.info.Target) {
+		if !stays(e.rel, e.info.Target) || !e.anew && leadsOut(e) {
 			return p.leaveOut(e, spec.CodeUnsupported, "a symbolic link that may lead out of what is copied")
 		}
 	}
@@ -283,7 +306,3 @@ func stays(rel, to string) bool {
 type errorText string
 
 func (e errorText) Error() string { return string(e) }
-
-func (p *Plan) count() int64 {
-	return p.info.Files + p.info.Directories + p.info.Links + p.info.Skipped
-}

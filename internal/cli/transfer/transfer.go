@@ -3,7 +3,7 @@
 //
 // # What is kept
 //
-// Bytes, names, the nine permission bits of what is new, empty directories. A link
+// Bytes, names, the nine permission bits, less this machine's mask, empty directories. A link
 // that comes out of a place stays a link if it points into the tree that is copied; a
 // place cannot be given links. What cannot be copied - such a link, a FIFO, a device, a
 // socket - is refused before anything is written, or left out if asked.
@@ -66,9 +66,9 @@ type Counter struct{ Files, Bytes atomic.Int64 }
 type side interface {
 	// Stat describes name; of a link the link itself, unless follow is set.
 	Stat(ctx context.Context, name string, follow bool) (files.Info, error)
-	// List returns the entries of a directory in any order. More than limit are
-	// CodeTooLarge.
-	List(ctx context.Context, dir string, limit int) ([]files.Info, error)
+	// List returns the entries of a directory in any order. Those that find no room
+	// are CodeTooLarge.
+	List(ctx context.Context, dir string, r *Room) ([]files.Info, error)
 	// Open opens a regular file; its Info is of what was opened.
 	Open(ctx context.Context, name string) (files.File, error)
 	// path is how messages call name.
@@ -80,11 +80,12 @@ type target interface {
 	side
 	// check refuses a name that cannot be had here; it is one element.
 	check(name string) error
-	// mkdir makes a directory, with whatever mode; chmod gives it its own.
+	// mkdir makes a directory, with whatever mode; chmod gives it its own, as far as
+	// the machine lets that be.
 	mkdir(ctx context.Context, name string) error
 	chmod(ctx context.Context, name string, mode fs.FileMode) error
-	// symlink makes a link, in place of a file if replace is set.
-	symlink(ctx context.Context, to, name string, replace bool) error
+	// symlinks makes links, each in place of what was found there.
+	symlinks(ctx context.Context, links []entry) error
 	traits() traits
 	// write writes all files.
 	write(ctx context.Context, from side, items []item, count *Counter) error
@@ -92,8 +93,10 @@ type target interface {
 
 // traits say what a target can do.
 type traits struct {
-	links   bool // it can be given links
-	parents bool // write makes the directories of files
+	// leadsOut reports whether a link would lead out of the target by what is there
+	// now; nil: it can be given no links.
+	leadsOut func(link entry) bool
+	parents  bool // write makes the directories of files
 }
 
 // item is one file that is to be written.
@@ -136,6 +139,24 @@ func (p *Plan) Run(ctx context.Context, count *Counter) error {
 		count.Bytes.Add(p.info.Bytes)
 		return nil
 	}
+	err := p.fill(ctx, count)
+	// Last and deepest first, so that a directory may be one that cannot be written. It
+	// is done for what a copy leaves that has failed too, as far as there is something.
+	for i := len(p.dirs) - 1; i >= 0; i-- {
+		failed := p.to.chmod(ctx, p.dirs[i].to, p.dirs[i].info.Mode.Perm())
+		switch {
+		case failed == nil || err != nil && spec.CodeOf(failed) == spec.CodeFileNotFound:
+		case err != nil:
+			return err
+		default:
+			return failed
+		}
+	}
+	return err
+}
+
+// fill makes all but the modes of directories.
+func (p *Plan) fill(ctx context.Context, count *Counter) error {
 	for _, d := range p.dirs {
 		if d.implied {
 			continue
@@ -149,16 +170,8 @@ func (p *Plan) Run(ctx context.Context, count *Counter) error {
 			return err
 		}
 	}
-	for _, l := range p.links {
-		if err := p.to.symlink(ctx, l.info.Target, l.to, l.old != nil); err != nil {
-			return err
-		}
-	}
-	// Last and deepest first, so that a directory may be one that cannot be written.
-	for i := len(p.dirs) - 1; i >= 0; i-- {
-		if err := p.to.chmod(ctx, p.dirs[i].to, p.dirs[i].info.Mode.Perm()); err != nil {
-			return err
-		}
+	if len(p.links) > 0 {
+		return p.to.symlinks(ctx, p.links)
 	}
 	return nil
 }
@@ -199,5 +212,5 @@ func failed(name string, code spec.Code, text string) error {
 }
 
 func tooMany(name string) error {
-	return failed(name, spec.CodeTooLarge, fmt.Sprintf("more than %d files", MaxEntries))
+	return failed(name, spec.CodeTooLarge, fmt.Sprintf("more than %d files, or %d MiB of names", MaxEntries, maxNameBytes>>20))
 }

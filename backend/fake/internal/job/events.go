@@ -26,6 +26,10 @@ type Listener struct {
 	stale bool // another one has taken over
 }
 
+// staleGrace is how long a listener that another one has taken over from may take to
+// tell of an event; then the other one is told of it too.
+const staleGrace = 5 * time.Second
+
 // Listen begins to listen for an owner. Another listener of the owner ends.
 func (r *Registry) Listen(owner string) *Listener {
 	r.mu.Lock()
@@ -34,6 +38,7 @@ func (r *Registry) Listen(owner string) *Listener {
 	if old := r.listeners[owner]; old != nil {
 		old.stale = true
 		r.wake(owner)
+		time.AfterFunc(staleGrace, old.release)
 	}
 	r.listeners[owner] = l
 	return l
@@ -45,6 +50,18 @@ func (l *Listener) Close() {
 	defer l.r.mu.Unlock()
 	if l.r.listeners[l.owner] == l {
 		delete(l.r.listeners, l.owner)
+	}
+}
+
+// release gives back the event that l is telling.
+func (l *Listener) release() {
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	for _, e := range l.r.events {
+		if e.holder == l {
+			e.holder = nil
+			l.r.wake(e.job.record.Owner)
+		}
 	}
 }
 
@@ -61,7 +78,7 @@ func (l *Listener) Tell(ctx context.Context, tell func(spec.JobEvent) error) err
 			record := e.record
 			record.Owner, record.Args = l.owner, slices.Clone(record.Args)
 			err := tell(spec.JobEvent{Kind: e.kind, Job: record, StalledFor: e.silent})
-			l.r.settle(e, err == nil)
+			l.settle(e, err == nil)
 			return err
 		}
 		select {
@@ -88,14 +105,20 @@ func (l *Listener) take() (*event, error) {
 	return nil, nil
 }
 
-// settle forgets an event that was told, and gives back one that was not.
-func (r *Registry) settle(e *event, told bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e.holder = nil; !told {
-		r.wake(e.job.record.Owner)
+// settle forgets an event that was told, and gives back one that was not. What has been
+// given back already is the next listener's.
+func (l *Listener) settle(e *event, told bool) {
+	if !told {
+		l.release()
 		return
 	}
+	r := l.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.holder != l {
+		return
+	}
+	e.job.told = e.job.told || e.kind == spec.JobEnded
 	r.events = slices.DeleteFunc(r.events, func(other *event) bool { return other == e })
 }
 

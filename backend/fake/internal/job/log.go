@@ -38,7 +38,7 @@ type Log struct {
 
 func newLog(fs *memfs.FS, id string, limit int64) (*Log, error) {
 	name := LogDir + "/" + id + ".log"
-	h, err := fs.OpenFile(name, os.O_CREATE|os.O_TRUNC, 0o644)
+	h, err := fs.OpenFile(name, os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +178,7 @@ func (l *Log) Open(ctx context.Context, w spec.LogWindow) *Window {
 		line = max(l.lines()+1+w.From, 1)
 	}
 	switch {
-	case w.Offset > 0 && w.Offset >= l.size:
-		r.info.FirstLine, r.info.Offset = l.newlines+1, l.size
-	case w.Offset == 0 && line > l.lines():
+	case w.Offset > 0 && w.Offset >= l.size, w.Offset == 0 && line > l.lines():
 		r.info.FirstLine, r.info.Offset = l.lines()+1, l.size
 	case w.Offset > 0:
 		r.info.FirstLine, r.info.Offset = l.lineAt(w.Offset), w.Offset
@@ -191,8 +189,12 @@ func (l *Log) Open(ctx context.Context, w spec.LogWindow) *Window {
 	if w.MaxBytes > 0 && w.MaxBytes < 1<<62-r.at {
 		r.most = r.at + w.MaxBytes
 	}
-	if w.Lines > 0 && w.Lines < 1<<62-r.info.FirstLine {
-		r.last = r.info.FirstLine + w.Lines - 1
+	first := r.info.FirstLine
+	if r.at == l.size { // with what is written next, which may be the rest of a line
+		first = l.newlines + 1
+	}
+	if w.Lines > 0 && w.Lines < 1<<62-first {
+		r.last = first + w.Lines - 1
 	}
 	r.bound()
 	return r

@@ -29,7 +29,6 @@ type Registry struct {
 	jobs      []*Job // the oldest first
 	byKey     map[[2]string]*Job
 	ended     []*Job // in the order of their ends
-	bytes     int64  // of logs in ended
 	events    []*event
 	listeners map[string]*Listener
 	stopping  bool // the place is going down: what ends now was killed
@@ -39,14 +38,15 @@ type Registry struct {
 type Job struct {
 	// Log gets the output.
 	Log   *Log
-	key   [2]string // owner at the start, and key
-	kept  bool      // of KeepOutput
+	kept  bool // of KeepOutput
 	ready chan struct{}
 	done  chan struct{}
 	err   error // why it did not start; valid once ready is closed
 
 	// What follows is guarded by Registry.mu.
 	record  spec.Job
+	key     [2]string // owner and key; without a key the latter is empty
+	told    bool      // the owner knows of the end, or is not to
 	started bool
 	kill    func(grace time.Duration)
 }
@@ -79,7 +79,7 @@ func (r *Registry) Add(owner string, c *spec.Command, maxLogBytes int64, kept bo
 	}
 	j = &Job{
 		record: spec.Job{ID: id, Owner: owner, Args: clip(c.Args), Dir: c.Dir, State: spec.JobRunning, Started: time.Now()},
-		key:    key, kept: kept, Log: log, ready: make(chan struct{}), done: make(chan struct{}),
+		key:    key, kept: kept, told: kept, Log: log, ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.jobs = append(r.jobs, j)
 	if c.Key != "" && !kept {
@@ -150,12 +150,35 @@ func (r *Registry) Finish(j *Job, end *spec.Exit) {
 		r.tell(&event{job: j, kind: spec.JobEnded, record: j.record})
 	}
 	r.ended = append(r.ended, j)
-	r.bytes += j.record.LogBytes
-	for len(r.ended) > 1 && (len(r.ended) > maxEnded || r.bytes > maxLogsBytes) {
-		r.bytes -= r.ended[0].record.LogBytes
-		r.forget(r.ended[0])
+	for _, old := range r.surplus(j.kept) {
+		r.forget(old)
 	}
 	close(j.done)
+}
+
+// surplus returns which of the jobs, or of the kept output of commands, are over the
+// bounds: those first of whose end the owner has been told. The caller holds the lock.
+func (r *Registry) surplus(kept bool) (old []*Job) {
+	var all []*Job
+	var bytes int64
+	for _, j := range r.ended {
+		if j.kept == kept {
+			all = append(all, j)
+			bytes += j.record.LogBytes
+		}
+	}
+	for _, told := range []bool{true, false} {
+		for _, j := range all[:len(all)-1] { // the latest stays
+			if len(all)-len(old) <= maxEnded && bytes <= maxLogsBytes {
+				return old
+			}
+			if j.told == told {
+				bytes -= j.record.LogBytes
+				old = append(old, j)
+			}
+		}
+	}
+	return old
 }
 
 // Kill begins to end a job that runs: TERM and, after grace, KILL.
@@ -241,7 +264,7 @@ func (r *Registry) Find(owner, id string) (*Job, error) {
 }
 
 // HandOver gives running jobs to another owner, with what the first one has not been
-// told of them, and returns those that it moved.
+// told of them and the keys that the other does not have, and returns those that it moved.
 func (r *Registry) HandOver(from spec.JobQuery, to string) ([]spec.Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,9 +275,24 @@ func (r *Registry) HandOver(from spec.JobQuery, to string) ([]spec.Job, error) {
 	moved := slices.DeleteFunc(chosen, func(j *Job) bool { return !j.record.Running() })
 	for _, j := range moved {
 		j.record.Owner = to
+		if j.key[1] != "" {
+			r.moveKey(j, to)
+		}
 	}
 	r.wake(to)
 	return infos(moved), nil
+}
+
+// moveKey gives the key of a job to another owner, unless that has a job under it. The
+// caller holds the lock.
+func (r *Registry) moveKey(j *Job, to string) {
+	delete(r.byKey, j.key)
+	if key := [2]string{to, j.key[1]}; r.byKey[key] == nil {
+		j.key = key
+		r.byKey[key] = j
+	} else {
+		j.key = [2]string{}
+	}
 }
 
 // Stopping says that the place is going down, so that what ends now was killed, or that

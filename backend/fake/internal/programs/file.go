@@ -414,7 +414,7 @@ func ls(p *kernel.Proc) int {
 		}
 		fmt.Fprintln(p.FD(1), name)
 	}
-	return forEach(p, args, "cannot access", func(name string) error {
+	status := forEach(p, args, "cannot access", func(name string) error {
 		info, err := p.Stat(name, false)
 		if err != nil {
 			return err
@@ -437,6 +437,10 @@ func ls(p *kernel.Proc) int {
 		}
 		return nil
 	})
+	if status != 0 {
+		status = 2 // of what was named
+	}
+	return status
 }
 
 // find walks: find [dir...] [-type f|d|l] [-name pattern] [-maxdepth n].

@@ -11,9 +11,60 @@ import (
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 )
 
-// Echo prints its arguments: echo [-n] [-e] [word...]. Without -e a backslash is a
-// backslash.
+// Echo prints its arguments as the shell's own echo does: echo [-n] [word...], with
+// escapes in the words.
 func Echo(p *kernel.Proc, args []string) int {
+	args = args[1:]
+	newline := "\n"
+	if len(args) > 0 && args[0] == "-n" {
+		newline, args = "", args[1:]
+	}
+	text, whole := unescape(strings.Join(args, " "))
+	if !whole {
+		newline = ""
+	}
+	if _, err := io.WriteString(p.FD(1), text+newline); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// unescape replaces the escapes in the words of echo. \c ends the output, which is not
+// whole then.
+func unescape(s string) (text string, whole bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		at := strings.IndexByte("abfnrtv\\", s[i])
+		switch {
+		case at >= 0:
+			b.WriteByte("\a\b\f\n\r\t\v\\"[at])
+		case s[i] == 'c':
+			return b.String(), false
+		case s[i] >= '0' && s[i] <= '7':
+			most := 3
+			if s[i] == '0' { // which only says that a number comes
+				most = 4
+			}
+			digits := s[i:min(i+most, len(s))]
+			digits = digits[:len(digits)-len(strings.TrimLeft(digits, "01234567"))]
+			n, _ := strconv.ParseUint(digits, 8, 16)
+			b.WriteByte(byte(n))
+			i += len(digits) - 1
+		default:
+			b.WriteString(s[i-1 : i+1])
+		}
+	}
+	return b.String(), true
+}
+
+// echo is the program: echo [-n] [-e] [word...]. Without -e a backslash is a backslash.
+func echo(p *kernel.Proc) int {
+	args := p.Args()
 	args = args[1:]
 	newline, escapes := "\n", false
 	for len(args) > 0 && (args[0] == "-n" || args[0] == "-e" || args[0] == "-ne" || args[0] == "-en") {

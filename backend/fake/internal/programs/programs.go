@@ -21,7 +21,7 @@ func Table() map[string]kernel.Main {
 	status := func(code int) kernel.Main { return func(*kernel.Proc) int { return code } }
 	return map[string]kernel.Main{
 		"true": status(0), "false": status(1),
-		"echo": args(Echo), "printf": args(Printf), "test": args(Test), "[": args(Test), "kill": args(Kill),
+		"echo": echo, "printf": args(Printf), "test": args(Test), "[": args(Test), "kill": args(Kill),
 		"cat": cat, "head": head, "tail": tail, "wc": wc, "tee": tee, "sort": sortLines, "uniq": uniq, "tr": tr, "cut": cut,
 		"grep": grep, "seq": seq, "yes": yes,
 		"env": env, "printenv": printenv, "pwd": pwd, "sleep": sleep, "date": date, "setsid": setsid, "timeout": timeout, "xargs": xargs,
@@ -33,16 +33,21 @@ func Table() map[string]kernel.Main {
 }
 
 // options takes the options off the arguments: letters that stand alone, and those
-// before a ":" in known, which have a value. It says what is wrong and returns false for
-// any other.
+// before a ":" in known, which have a value. Where known begins with "#", -5 is -n 5. It
+// says what is wrong and returns false for any other.
 func options(p *kernel.Proc, known string) (flags map[byte]string, args []string, ok bool) {
 	flags = map[byte]string{}
 	args = p.Args()[1:]
+	known, numbers := strings.CutPrefix(known, "#")
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
 		word := args[0]
 		args = args[1:]
 		if word == "--" {
 			break
+		}
+		if numbers && strings.Trim(word[1:], "0123456789") == "" {
+			flags['n'] = word[1:]
+			continue
 		}
 		for i := 1; i < len(word); i++ {
 			at := strings.IndexByte(known, word[i])

@@ -45,7 +45,7 @@ func count(p *kernel.Proc, flags map[byte]string, otherwise int) (int, bool) {
 var errEnough = errors.New("enough")
 
 func head(p *kernel.Proc) int {
-	flags, names, ok := options(p, "n:c:q")
+	flags, names, ok := options(p, "#n:c:q")
 	if !ok {
 		return 2
 	}
@@ -107,7 +107,7 @@ func all(p *kernel.Proc, names []string) (out [][]byte, status int) {
 }
 
 func tail(p *kernel.Proc) int {
-	flags, names, ok := options(p, "n:q")
+	flags, names, ok := options(p, "#n:q")
 	if !ok {
 		return 2
 	}

@@ -1,6 +1,8 @@
 //go:build linux
 
-package agent
+// Package peer says who is at the other end of a unix socket, and whether the guest
+// talks to it: the kernel's word, not the peer's.
+package peer
 
 import (
 	"fmt"
@@ -12,23 +14,25 @@ import (
 	"github.com/berth-dev/berth/internal/agent/proc"
 )
 
-// peerPolicy says who may connect to the guest.
-type peerPolicy string
+// Policy says who may connect to the guest.
+type Policy string
 
+// The policies.
 const (
-	peerOutside peerPolicy = "outside" // a process outside the guest's pid namespace
-	peerEngine  peerPolicy = "engine"  // a process that an engine put into it: its parent is outside
-	peerUser    peerPolicy = "user"    // a process of the same user, or root
+	Outside Policy = "outside" // a process outside the guest's pid namespace
+	Engine  Policy = "engine"  // a process that an engine put into it: its parent is outside
+	User    Policy = "user"    // a process of the same user, or root
 )
 
-func (p peerPolicy) known() bool {
-	return p == peerOutside || p == peerEngine || p == peerUser
+// Known reports whether p is one of the policies.
+func (p Policy) Known() bool {
+	return p == Outside || p == Engine || p == User
 }
 
-// check refuses a peer that is not allowed to connect. A command of the place must
+// Check refuses a peer that is not allowed to connect. A command of the place must
 // not be able to talk to the guest: it would be its own host.
-func (p peerPolicy) check(conn *net.UnixConn) error {
-	cred, pidfd, err := peerCred(conn)
+func (p Policy) Check(conn *net.UnixConn) error {
+	cred, pidfd, err := Cred(conn)
 	if err != nil {
 		return err
 	}
@@ -37,15 +41,15 @@ func (p peerPolicy) check(conn *net.UnixConn) error {
 	}
 	refused := fmt.Errorf("peer pid %d uid %d is not %s", cred.Pid, cred.Uid, p)
 	switch p {
-	case peerOutside:
+	case Outside:
 		if cred.Pid != 0 {
 			return refused
 		}
-	case peerUser:
+	case User:
 		if int(cred.Uid) != os.Getuid() && cred.Uid != 0 {
 			return refused
 		}
-	case peerEngine:
+	case Engine:
 		if !fromEngine(int(cred.Pid), pidfd) {
 			return refused
 		}
@@ -75,9 +79,9 @@ func fromEngine(pid, pidfd int) bool {
 	return err == nil && n == 0
 }
 
-// peerCred returns the credentials that the peer had when it connected, and its
+// Cred returns the credentials that the peer had when it connected, and its
 // pidfd where the kernel gives one, else -1.
-func peerCred(conn *net.UnixConn) (cred *unix.Ucred, pidfd int, err error) {
+func Cred(conn *net.UnixConn) (cred *unix.Ucred, pidfd int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, -1, err

@@ -53,6 +53,24 @@ func Probe(ctx context.Context, bwrap string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	const attempts = 3
+	for range attempts {
+		if err = probe(ctx, path); err == nil || !MountVanished(err.Error()) {
+			break
+		}
+	}
+	return err
+}
+
+// MountVanished reports whether what the wrapper said means that a mount of the machine
+// went away while it was being taken over, as those of containers do when they end:
+// another try has nothing of it.
+func MountVanished(said string) bool {
+	return strings.Contains(said, "Unable to apply mount flags") && strings.Contains(said, "No such file or directory")
+}
+
+// probe runs the wrapper once.
+func probe(ctx context.Context, path string) error {
 	args := append(namespaces(spec.NetworkNone), base()...)
 	// The wrapper is the one program that is there for certain.
 	cmd := exec.CommandContext(ctx, path, append(args, "--chdir", "/", "--", path, "--version")...)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/internal/testutil/race"
 )
 
 // Memory is the resident set of a process, looked at again and again.
@@ -52,7 +54,7 @@ func (m *Memory) Peak() int64 { return m.peak.Load() }
 func (m *Memory) Growth() int64 { return m.peak.Load() - m.first }
 
 // Flat reports whether it has grown by no more than a stream may cost.
-func (m *Memory) Flat() bool { return m.Growth() <= flat*raceFactor }
+func (m *Memory) Flat() bool { return m.Growth() <= flat*race.MemoryFactor }
 
 // resident is 0 for a process that is gone.
 func resident(pid int) int64 {

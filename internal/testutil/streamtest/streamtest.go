@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/internal/testutil/race"
 )
 
 // flat is the most by which the memory of a side may grow while a gigabyte passes.
@@ -157,7 +158,7 @@ func (p *peer) large(t *testing.T, size int64, pause time.Duration) {
 	guestAfter := max(p.guestMemory(t), guestMeanwhile)
 	t.Logf("%d MiB in %v, %.0f MB/s; the guest grew by %d MiB to %d, the host by %d to %d", size>>20, took.Round(time.Millisecond),
 		float64(size)/1e6/took.Seconds(), (guestAfter-guestBefore)>>20, guestAfter>>20, host.Growth()>>20, host.Peak()>>20)
-	if guestAfter-guestBefore > flat*raceFactor || !host.Flat() {
+	if guestAfter-guestBefore > flat*race.MemoryFactor || !host.Flat() {
 		t.Errorf("the guest grew by %d bytes and the host by %d", guestAfter-guestBefore, host.Growth())
 	}
 }

@@ -12,7 +12,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -165,7 +164,7 @@ func capsTable(r io.Reader) (string, error) {
 		{"ending a tree", func(c spec.Caps) string { return string(c.KillTree) }},
 		{"found again by key", func(c spec.Caps) string { return yes(c.Keyed) }},
 		{"survives a lost connection", func(c spec.Caps) string { return yes(c.Resume) }},
-		{"jobs", func(c spec.Caps) string { return cmp.Or(string(c.Jobs), "-") }},
+		{"jobs (durable in a place with a key)", func(c spec.Caps) string { return yes(c.Jobs != spec.JobsNone) }},
 		{"a command as another user", func(c spec.Caps) string { return yes(c.CommandUser) }},
 		{"file API confined to a root", func(c spec.Caps) string { return yes(c.WorkspaceRoot) }},
 		{"image", func(c spec.Caps) string { return yes(c.Image) }},

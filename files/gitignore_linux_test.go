@@ -72,7 +72,7 @@ func write(t testing.TB, name, content string) {
 func repository(t testing.TB) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git to compare with")
+		t.Fatal("there is no git to compare with: ./test installs it")
 	}
 	dir := t.TempDir()
 	git(t, dir, "init", "-q")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -92,8 +93,11 @@ var scripts = map[string]string{
 // The shell of the places is dash, as far as scripts can tell.
 func TestShellIsLikeDash(t *testing.T) {
 	dash, err := exec.LookPath("dash")
-	if err != nil {
-		t.Skip("there is no dash to compare with")
+	switch {
+	case err != nil && runtime.GOOS == "linux":
+		t.Fatal("there is no dash to compare with: it is in the Debian package of that name")
+	case err != nil:
+		t.Skip("dash is not to be had on this system")
 	}
 	d := fake.New(fake.Options{})
 	sb, err := berth.Provision(t.Context(), d, berth.Spec{})

@@ -153,15 +153,20 @@ func jobStopped(ctx context.Context, t T, e *Env) {
 // watchEnds watches until the case is over, and sends the id of each job that has ended.
 func (e *Env) watchEnds(ctx context.Context, t T, jobs *berth.Jobs) <-chan string {
 	told := make(chan string, 4096)
+	e.watch(ctx, t, jobs, berth.JobWatch{OnExit: func(j berth.JobInfo) error {
+		told <- j.ID
+		return nil
+	}})
+	return told
+}
+
+// watch watches until the case is over.
+func (e *Env) watch(ctx context.Context, t T, jobs *berth.Jobs, w berth.JobWatch) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := jobs.Watch(ctx, berth.JobWatch{OnExit: func(j berth.JobInfo) error {
-			told <- j.ID
-			return nil
-		}})
-		if ctx.Err() == nil {
+		if err := jobs.Watch(ctx, w); ctx.Err() == nil {
 			t.Errorf("watch: %v", err)
 		}
 	}()
@@ -170,7 +175,6 @@ func (e *Env) watchEnds(ctx context.Context, t T, jobs *berth.Jobs) <-chan strin
 		<-done
 		return nil
 	})
-	return told
 }
 
 // crowd is how many jobs run at once in JobsInACrowd.

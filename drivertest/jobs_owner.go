@@ -161,23 +161,10 @@ type stall struct {
 // watchStalls watches until the case is over.
 func (e *Env) watchStalls(ctx context.Context, t T, jobs *berth.Jobs) <-chan stall {
 	told := make(chan stall, 100)
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := jobs.Watch(ctx, berth.JobWatch{OnStall: func(j berth.JobInfo, silent time.Duration) error {
-			told <- stall{j.ID, silent, j}
-			return nil
-		}})
-		if ctx.Err() == nil {
-			t.Errorf("watch: %v", err)
-		}
-	}()
-	e.Cleanup(func(context.Context) error {
-		cancel()
-		<-done
+	e.watch(ctx, t, jobs, berth.JobWatch{OnStall: func(j berth.JobInfo, silent time.Duration) error {
+		told <- stall{j.ID, silent, j}
 		return nil
-	})
+	}})
 	return told
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,7 +52,7 @@ func (r *Root) Intact(rec Record) error {
 			continue
 		}
 		// What is gone hides nothing any more, and needs no cover.
-		if _, err := os.Lstat(path); errors.Is(err, unix.ENOENT) && containsPath(rec.Hidden, path) {
+		if _, err := os.Lstat(path); errors.Is(err, unix.ENOENT) && slices.Contains(rec.Hidden, path) {
 			continue
 		}
 		return &spec.Error{
@@ -60,15 +61,6 @@ func (r *Root) Intact(rec Record) error {
 		}
 	}
 	return nil
-}
-
-func containsPath(paths []string, path string) bool {
-	for _, p := range paths {
-		if p == path {
-			return true
-		}
-	}
-	return false
 }
 
 // mountPoints returns where the mounts of a process are, as it sees them.

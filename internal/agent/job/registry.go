@@ -3,6 +3,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -74,10 +75,7 @@ func Open(dir string, keep Retention) (*Registry, error) {
 		r.restore(rec)
 	}
 	slices.SortStableFunc(r.ended, func(a, b *Job) int {
-		if a.rec.EndedUnixNS != b.rec.EndedUnixNS {
-			return int(min(max(a.rec.EndedUnixNS-b.rec.EndedUnixNS, -1), 1))
-		}
-		return int(min(max(a.number-b.number, -1), 1))
+		return cmp.Or(cmp.Compare(a.rec.EndedUnixNS, b.rec.EndedUnixNS), cmp.Compare(a.number, b.number))
 	})
 	for _, j := range r.ended {
 		r.recall(j)
@@ -303,7 +301,7 @@ func (r *Registry) choose(owner string, ids []string) ([]*Job, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *Job) int { return int(min(max(a.number-b.number, -1), 1)) })
+	slices.SortFunc(out, func(a, b *Job) int { return cmp.Compare(a.number, b.number) })
 	return slices.Compact(out), nil
 }
 

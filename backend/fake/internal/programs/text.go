@@ -3,6 +3,7 @@ package programs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -202,8 +203,8 @@ func sortLines(p *kernel.Proc) int {
 	list, status := all(p, names)
 	slices.SortStableFunc(list, func(a, b []byte) int {
 		if has(flags, 'n') {
-			if d := leadingNumber(a) - leadingNumber(b); d != 0 {
-				return sign(d)
+			if c := cmp.Compare(leadingNumber(a), leadingNumber(b)); c != 0 {
+				return c
 			}
 		}
 		return bytes.Compare(a, b)
@@ -226,13 +227,6 @@ func leadingNumber(line []byte) float64 {
 	}
 	n, _ := strconv.ParseFloat(s[:end], 64)
 	return n
-}
-
-func sign(d float64) int {
-	if d < 0 {
-		return -1
-	}
-	return 1
 }
 
 func uniq(p *kernel.Proc) int {

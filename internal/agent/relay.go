@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -46,6 +47,8 @@ func relay(args []string, in io.Reader, out io.Writer) error {
 	if err := checkListener(conn, pid); err != nil {
 		return err
 	}
+	widen(in)
+	widen(out)
 	go func() {
 		if copyAll(conn, in) == nil {
 			_ = conn.CloseWrite()
@@ -54,6 +57,17 @@ func relay(args []string, in io.Reader, out io.Writer) error {
 		conn.Close()
 	}()
 	return copyAll(out, conn)
+}
+
+// relayPipeBytes is the size of the pipes to an engine: it reads in small pieces, and
+// each full pipe costs a switch to it and back.
+const relayPipeBytes = 1 << 20
+
+// widen makes the pipe behind v larger, if it is one and the kernel lets us.
+func widen(v any) {
+	if f, ok := v.(*os.File); ok {
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, relayPipeBytes)
+	}
 }
 
 // checkListener refuses a listener with another pid. The credentials are those of

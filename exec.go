@@ -84,7 +84,12 @@ type Result struct {
 	Signal   int  // the signal that ended the leader, else 0
 	TimedOut bool // authoritative: no exit status means it
 	NoOutput bool // it timed out for its silence; TimedOut is set too
-	OOM      bool // the place's memory limit killed part of it
+	// OOM is set where the kernel killed part of it for want of memory,
+	// HostExecutable where it made what programs outside run or obey, and Hint says
+	// what the wall may have refused it; see Exit.
+	OOM            *spec.OOM
+	HostExecutable []string
+	Hint           string
 	// Kill says what is known of the tree after it was ended, and Survivors
 	// what was still seen of it; see Exit.
 	Kill      spec.KillOutcome
@@ -134,7 +139,7 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 	r := &Result{
 		Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
 		StdoutOmitted: stdout.Omitted(), StderrOmitted: stderr.Omitted(),
-		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM,
+		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM, HostExecutable: exit.HostExecutable, Hint: exit.Hint,
 		Kill: exit.Kill, Survivors: exit.Survivors, Duration: exit.Duration,
 		UserTime: exit.UserTime, SystemTime: exit.SystemTime, MaxRSSBytes: exit.MaxRSSBytes, LogID: exit.LogID,
 	}

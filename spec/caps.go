@@ -29,6 +29,9 @@ type Caps struct {
 	WritableRoots bool `json:"writable_roots"`
 	// HiddenPaths: Spec.HiddenPaths is enforced.
 	HiddenPaths bool `json:"hidden_paths"`
+	// ConfinedSockets: no command can connect to a unix socket, with a path or an
+	// abstract one, on which a process outside of the place listens.
+	ConfinedSockets bool `json:"confined_sockets"`
 	// Shielded: the guest is pid 1 of a pid namespace, so no signal from
 	// inside ends it and `kill -9 -1` ends commands only.
 	Shielded bool `json:"shielded"`

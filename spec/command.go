@@ -119,8 +119,10 @@ type Exit struct {
 	// NoOutput says that the deadline was that of NoOutputTimeout; TimedOut is
 	// set too.
 	NoOutput bool
-	// OOM says that the place's memory limit killed part of the command.
-	OOM bool
+	// OOM is set where memory ran out while the command ran, and the kernel killed a
+	// process of the place for it. A kill is told once: to the command that ended by
+	// SIGKILL first after it, else to the one that ended first.
+	OOM *OOM
 	// Kill says what is known about the tree after a timeout or a kill: "" when
 	// nothing was killed.
 	Kill KillOutcome
@@ -142,6 +144,15 @@ type Exit struct {
 	// the child still is the guest: less than that (some 15 MiB) is not told
 	// apart and reads as the guest's own.
 	MaxRSSBytes int64
+	// HostExecutable are files and directories that programs outside run or obey - the
+	// hooks of a repository, the settings of editors, shells and agents -, that did not
+	// exist when the place was started, and have been made since. Each is told once, by
+	// the command that ended next. At most 64, absolute paths. Only a place with a wall
+	// looks for them.
+	HostExecutable []string
+	// Hint, or "", says for a person why a command that failed may have been refused
+	// by the place's wall, where commands can write and which setting widens that.
+	Hint string
 	// LogID is the id of the job under which the output is found that was kept
 	// for KeepOutput.
 	LogID string

@@ -47,26 +47,29 @@ func (f *commandFlags) command(c *config.Config, args []string) (*berth.Command,
 
 // outcome is what became of a command, as JSON has it.
 type outcome struct {
-	ExitCode      int               `json:"exit_code"`
-	Signal        int               `json:"signal"`
-	TimedOut      bool              `json:"timed_out"`
-	NoOutput      bool              `json:"no_output"`
-	OOM           bool              `json:"oom"`
-	DurationMS    int64             `json:"duration_ms"`
-	Stdout        *string           `json:"stdout,omitempty"`
-	StdoutB64     *string           `json:"stdout_b64,omitempty"` // instead of stdout that is not UTF-8
-	Stderr        *string           `json:"stderr,omitempty"`
-	StderrB64     *string           `json:"stderr_b64,omitempty"`
-	Truncated     bool              `json:"truncated"`
-	StdoutOmitted int64             `json:"stdout_omitted_bytes"`
-	StderrOmitted int64             `json:"stderr_omitted_bytes"`
-	Kill          spec.KillOutcome  `json:"kill,omitempty"`
-	Survivors     []spec.Survivor   `json:"survivors,omitempty"`
-	UserMS        int64             `json:"user_ms"`
-	SystemMS      int64             `json:"system_ms"`
-	MaxRSSBytes   int64             `json:"max_rss_bytes"`
-	LogID         string            `json:"log_id,omitempty"`
-	Sandbox       map[string]string `json:"sandbox"`
+	ExitCode int       `json:"exit_code"`
+	Signal   int       `json:"signal"`
+	TimedOut bool      `json:"timed_out"`
+	NoOutput bool      `json:"no_output"`
+	OOM      *spec.OOM `json:"oom,omitempty"`
+	// HostExecutable and Hint are those of berth.Exit.
+	HostExecutable []string          `json:"host_executable,omitempty"`
+	Hint           string            `json:"hint,omitempty"`
+	DurationMS     int64             `json:"duration_ms"`
+	Stdout         *string           `json:"stdout,omitempty"`
+	StdoutB64      *string           `json:"stdout_b64,omitempty"` // instead of stdout that is not UTF-8
+	Stderr         *string           `json:"stderr,omitempty"`
+	StderrB64      *string           `json:"stderr_b64,omitempty"`
+	Truncated      bool              `json:"truncated"`
+	StdoutOmitted  int64             `json:"stdout_omitted_bytes"`
+	StderrOmitted  int64             `json:"stderr_omitted_bytes"`
+	Kill           spec.KillOutcome  `json:"kill,omitempty"`
+	Survivors      []spec.Survivor   `json:"survivors,omitempty"`
+	UserMS         int64             `json:"user_ms"`
+	SystemMS       int64             `json:"system_ms"`
+	MaxRSSBytes    int64             `json:"max_rss_bytes"`
+	LogID          string            `json:"log_id,omitempty"`
+	Sandbox        map[string]string `json:"sandbox"`
 }
 
 // execute runs one command in a sandbox with our streams and signals, and reports
@@ -146,7 +149,7 @@ func (a *app) await(ctx context.Context, p *berth.Process, leave <-chan verb.Sta
 
 // endedFromOutside reports whether a command died of what ends a sandbox.
 func endedFromOutside(exit spec.Exit) bool {
-	return !exit.TimedOut && !exit.OOM && (exit.Signal == int(spec.SIGTERM) || exit.Signal == int(spec.SIGKILL))
+	return !exit.TimedOut && exit.OOM == nil && (exit.Signal == int(spec.SIGTERM) || exit.Signal == int(spec.SIGKILL))
 }
 
 // gone reports whether a sandbox ends in these moments: its guest does so after its
@@ -208,8 +211,14 @@ func (a *app) remark(cmd *cobra.Command, c *berth.Command, exit spec.Exit) {
 	if exit.LogID != "" {
 		a.Note("%s: the output is kept as %s", cmd.Name(), exit.LogID)
 	}
-	if exit.OOM {
-		a.Note("%s: the sandbox's memory limit killed part of the command", cmd.Name())
+	if exit.OOM != nil {
+		a.Note("%s: the kernel killed part of the command for want of memory: %s", cmd.Name(), exit.OOM.Hint)
+	}
+	for _, path := range exit.HostExecutable {
+		a.Note("%s: programs outside of the sandbox run or obey a file that was made in it: %s", cmd.Name(), path)
+	}
+	if exit.Hint != "" {
+		a.Note("%s: %s", cmd.Name(), exit.Hint)
 	}
 	for _, s := range exit.Survivors {
 		a.Note("%s: process %d (%s) outlived the end of the command", cmd.Name(), s.PID, s.Name)
@@ -220,6 +229,7 @@ func (a *app) remark(cmd *cobra.Command, c *berth.Command, exit spec.Exit) {
 func newOutcome(sb *berth.Sandbox, exit spec.Exit, stdout, stderr *capture) outcome {
 	o := outcome{
 		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM,
+		HostExecutable: exit.HostExecutable, Hint: exit.Hint,
 		LogID: exit.LogID, DurationMS: exit.Duration.Milliseconds(), Kill: exit.Kill, Survivors: exit.Survivors,
 		UserMS: exit.UserTime.Milliseconds(), SystemMS: exit.SystemTime.Milliseconds(), MaxRSSBytes: exit.MaxRSSBytes,
 		Sandbox: map[string]string{"id": sb.ID(), "key": string(sb.Key())},

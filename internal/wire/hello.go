@@ -21,7 +21,7 @@ import (
 //	1.1  jobs; chmod, copy, glob, grep and batches of files
 const (
 	Major = 1
-	Minor = 1
+	Minor = 2
 )
 
 const (

@@ -27,6 +27,9 @@ const (
 	OpExec   Op = "exec"   // control stream of a new command (or of a known key)
 	OpAttach Op = "attach" // control stream of a command that is known
 	OpData   Op = "data"   // one standard stream of a command
+
+	OpTerminate Op = "terminate" // 1.2: ends the command of a key, whoever started it
+	OpRunning   Op = "running"   // 1.2: lists the commands that run
 )
 
 // Request is the first frame of every stream. Exactly the part that belongs to
@@ -42,6 +45,8 @@ type Request struct {
 	Batch    *BatchRequest    `json:"batch,omitempty"`
 	Job      *JobRequest      `json:"job,omitempty"`
 	Shutdown *ShutdownRequest `json:"shutdown,omitempty"`
+
+	Terminate *TerminateRequest `json:"terminate,omitempty"`
 }
 
 // ExecRequest starts a command. The host opens a data stream for each of
@@ -121,7 +126,7 @@ type Exit struct {
 	Signal      int             `json:"signal,omitempty"`
 	TimedOut    bool            `json:"timed_out,omitempty"`
 	NoOutput    bool            `json:"no_output,omitempty"`
-	OOM         bool            `json:"oom,omitempty"`
+	OOM         *spec.OOM       `json:"out_of_memory,omitempty"`
 	Kill        string          `json:"kill,omitempty"`
 	Survivors   []spec.Survivor `json:"survivors,omitempty"`
 	StdoutBytes int64           `json:"stdout_bytes"`
@@ -131,14 +136,21 @@ type Exit struct {
 	SystemNS    int64           `json:"system_ns"`
 	MaxRSSBytes int64           `json:"max_rss_bytes"`
 	LogID       string          `json:"log_id,omitempty"`
+	// HostExecutable are the paths of spec.Exit; Denied says that the end of what the
+	// command printed reads as if the wall had refused something.
+	HostExecutable []Bytes `json:"host_executable,omitempty"`
+	Denied         bool    `json:"denied,omitempty"`
 }
 
-const maxSurvivors = 64
+const (
+	maxSurvivors      = 64
+	maxHostExecutable = 64
+)
 
 // Spec checks and converts what a guest said; it refuses what no kernel says.
 func (e *Exit) Spec() (spec.Exit, error) {
 	if e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 ||
-		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors ||
+		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors || len(e.HostExecutable) > maxHostExecutable ||
 		min(e.DurationNS, e.UserNS, e.SystemNS, e.MaxRSSBytes) < 0 || e.NoOutput && !e.TimedOut || !jobIDOrNone(e.LogID) {
 		return spec.Exit{}, violation("exit record out of range")
 	}
@@ -148,12 +160,39 @@ func (e *Exit) Spec() (spec.Exit, error) {
 	default:
 		kill = spec.KillUnknown
 	}
+	oom, err := checkOOM(e.OOM)
+	if err != nil {
+		return spec.Exit{}, err
+	}
+	var made []string
+	for _, path := range e.HostExecutable {
+		if len(path) == 0 || len(path) > maxPathBytes || path[0] != '/' {
+			return spec.Exit{}, violation("exit record out of range")
+		}
+		made = append(made, string(path))
+	}
 	return spec.Exit{
-		Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, NoOutput: e.NoOutput, OOM: e.OOM, Kill: kill, Survivors: e.Survivors,
+		Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, NoOutput: e.NoOutput, OOM: oom, Kill: kill, Survivors: e.Survivors, HostExecutable: made,
 		StdoutBytes: e.StdoutBytes, StderrBytes: e.StderrBytes,
 		Duration: time.Duration(e.DurationNS), UserTime: time.Duration(e.UserNS), SystemTime: time.Duration(e.SystemNS),
 		MaxRSSBytes: e.MaxRSSBytes, LogID: e.LogID,
 	}, nil
+}
+
+// maxPathBytes bounds a path that a guest tells of.
+const maxPathBytes = 4096
+
+// checkOOM refuses what no kernel says, and cuts the hint.
+func checkOOM(o *spec.OOM) (*spec.OOM, error) {
+	if o == nil {
+		return nil, nil
+	}
+	if o.LimitBytes < 0 || o.PeakBytes < 0 {
+		return nil, violation("out-of-memory record out of range")
+	}
+	checked := *o
+	checked.Hint = clip(checked.Hint)
+	return &checked, nil
 }
 
 // ShutdownRequest ends the place.
@@ -174,6 +213,8 @@ type Reply struct {
 	Job     *Job       `json:"job,omitempty"`
 	Jobs    []Job      `json:"jobs,omitempty"`
 	Log     *LogInfo   `json:"log,omitempty"`
+	Kill    string     `json:"kill,omitempty"`    // of a terminate: a spec.KillOutcome
+	Running []Running  `json:"running,omitempty"` // of a running; more follows unless Done
 }
 
 // maxReplyBytes bounds a reply; ListBatch entries of 255-byte names fit.
@@ -188,7 +229,7 @@ func ReadReply(r interface{ Read([]byte) (int, error) }) (*Reply, error) {
 	if reply.Err != nil {
 		return nil, reply.Err.Spec()
 	}
-	if len(reply.Entries) > ListBatch || len(reply.Jobs) > JobBatch {
+	if len(reply.Entries) > ListBatch || len(reply.Jobs) > JobBatch || len(reply.Running) > RunningBatch {
 		return nil, violation("%d entries and %d jobs in one reply", len(reply.Entries), len(reply.Jobs))
 	}
 	return &reply, nil

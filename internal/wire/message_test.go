@@ -125,12 +125,12 @@ func TestFileInfoRefuses(t *testing.T) {
 // An exit record is refused where no kernel says such a thing.
 func TestExitRecord(t *testing.T) {
 	good := wire.Exit{
-		Code: 137, Signal: 9, TimedOut: true, OOM: true, Kill: "terminated", Survivors: []spec.Survivor{{PID: 5, Name: "x"}},
+		Code: 137, Signal: 9, TimedOut: true, OOM: &spec.OOM{LimitBytes: 1 << 20, PeakBytes: 1 << 19, Hint: "h"}, Kill: "terminated", Survivors: []spec.Survivor{{PID: 5, Name: "x"}},
 		StdoutBytes: 1, StderrBytes: 2, DurationNS: 3, UserNS: 4, SystemNS: 5, MaxRSSBytes: 6,
 	}
 	got, err := good.Spec()
 	want := spec.Exit{
-		Code: 137, Signal: 9, TimedOut: true, OOM: true, Kill: spec.KillTerminated, Survivors: good.Survivors,
+		Code: 137, Signal: 9, TimedOut: true, OOM: &spec.OOM{LimitBytes: 1 << 20, PeakBytes: 1 << 19, Hint: "h"}, Kill: spec.KillTerminated, Survivors: good.Survivors,
 		StdoutBytes: 1, StderrBytes: 2, Duration: 3, UserTime: 4, SystemTime: 5, MaxRSSBytes: 6,
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -16,6 +16,7 @@ type (
 	Command   = spec.Command
 	Signal    = spec.Signal
 	Exit      = spec.Exit
+	Running   = spec.Running
 	Caps      = spec.Caps
 	Status    = spec.Status
 	Owned     = spec.Owned
@@ -24,8 +25,11 @@ type (
 	JobState  = spec.JobState
 	LogWindow = spec.LogWindow
 	LogInfo   = spec.LogInfo
-	Error     = spec.Error
-	Code      = spec.Code
+
+	KillOutcome = spec.KillOutcome
+
+	Error = spec.Error
+	Code  = spec.Code
 
 	Stdio            = driver.Stdio
 	Log              = driver.Log
@@ -54,6 +58,13 @@ const (
 	JobExited  = spec.JobExited
 	JobKilled  = spec.JobKilled
 	JobLost    = spec.JobLost
+)
+
+// What is known after a tree was ended; see package spec.
+const (
+	KillTerminated = spec.KillTerminated
+	KillExited     = spec.KillExited
+	KillUnknown    = spec.KillUnknown
 )
 
 // The sentinels that callers compare with; package spec has one for each code.

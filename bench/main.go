@@ -5,6 +5,7 @@
 //	go run ./bench                         everything that this machine has
 //	go run ./bench -backend process,guard  only these
 //	go run ./bench -run exec -json         only rows whose name matches, as JSON lines
+//	go run ./bench -walls                  what the walls of none, guard, jail and docker stop, as JSON lines
 //
 // Measurements are interleaved: every round runs each row's own way and all of its
 // alternatives once, in turn, so that a busy moment hits both.
@@ -47,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	backends := flags.String("backend", "", "only these, comma separated: "+strings.Join(backendNames(), ", "))
 	asJSON := flags.Bool("json", false, "one JSON object a line: name, backend, against, ours_p50_us, against_p50_us, ratio")
 	caps := flags.Bool("caps", false, "print what each place enforces instead of measuring, one JSON object a line")
+	walls := flags.Bool("walls", false, "print what the wall of each place stops instead of measuring, one JSON object a line; -backend takes none, guard, jail, docker")
 	rounds := flags.Int("rounds", 200, "rounds of the fast rows; slow ones run a tenth of it")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,6 +59,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if *rounds < 10 {
 		return fmt.Errorf("-rounds %d: at least 10 are needed for a median", *rounds)
+	}
+	if *walls {
+		return printWalls(ctx, *backends, stdout, stderr)
 	}
 	var results []result
 	err = eachBackend(ctx, *backends, stderr, func(sb *berth.Sandbox, rows []row) error {

@@ -16,3 +16,8 @@ func backendNames() []string { return nil }
 func eachBackend(context.Context, string, io.Writer, func(*berth.Sandbox, []row) error) error {
 	return errors.New("measuring needs linux")
 }
+
+// printWalls needs what only Linux has.
+func printWalls(context.Context, string, io.Writer, io.Writer) error {
+	return errors.New("probing walls needs linux")
+}

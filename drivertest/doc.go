@@ -18,6 +18,12 @@
 // provision; keys start with "conform-". No case can harm the machine: those that
 // signal everything run only where the guest is shielded by a pid namespace.
 //
+// # Walls
+//
+// Probes are attempts on the machine around a place, and Walls says which of them work
+// from inside: what a level stops and what it does not. They are findings, not cases: it
+// is for a backend's own tests to say which of them it promises to stop.
+//
 // # Testing
 //
 // SlowStream wraps the stream to a guest so that it fragments, delays and stalls;

@@ -17,15 +17,16 @@ type Options struct {
 	// Spec is the base of every spec: an image, an isolation level. Its Key is
 	// not used.
 	Spec spec.Spec
-	// Timeout bounds each case; 0: 60 s. A case that waits for OrphanAfter or
-	// ResumeWindow gets these on top.
+	// Timeout bounds each case; 0: 60 s, and ten minutes with Soak. A case that
+	// waits for OrphanAfter or ResumeWindow gets these on top.
 	Timeout time.Duration
 	// Parallel is how many cases run at once; 0: 4.
 	Parallel int
 	// OrphanAfter and ResumeWindow are as the driver was configured; 0: the
 	// guest's defaults of 30 s and 10 s.
 	OrphanAfter, ResumeWindow time.Duration
-	// Soak runs the cases too that repeat or move a lot.
+	// Soak runs the cases too that repeat or move a lot, and the others with
+	// higher counts.
 	Soak bool
 	// Only, if set, runs the cases whose name it matches.
 	Only *regexp.Regexp
@@ -36,6 +37,9 @@ func (o Options) withDefaults() Options {
 		if *d == 0 {
 			*d = v
 		}
+	}
+	if o.Soak {
+		set(&o.Timeout, 10*time.Minute)
 	}
 	set(&o.Timeout, 60*time.Second)
 	set(&o.OrphanAfter, 30*time.Second)
@@ -78,9 +82,10 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, topic := range [][]Case{
-		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), silenceCases(), backgroundCases(),
+		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), terminateCases(), silenceCases(), backgroundCases(),
 		placeCases(), ownerCases(), keyCases(), fileCases(), rootCases(),
-		jobCases(), jobLogCases(), jobOwnerCases(),
+		jobCases(), jobLogCases(), jobOwnerCases(), limitCases(), oomCases(),
+		hostileCases(), hostileGuestCases(), socketCases(),
 	} {
 		all = append(all, topic...)
 	}

@@ -298,7 +298,7 @@ func jobKillGrace(ctx context.Context, t T, e *Env) {
 	over, _ := e.runJob(ctx, t, e.jobs(), "exit 0", berth.JobOptions{})
 	_, err := over.Kill(ctx, spec.MaxTimeout+1)
 	wantError(t, "a grace that is too long", err, spec.ErrInvalid)
-	j := e.start(ctx, t, e.jobs(), `trap "echo bye; exit 7" TERM; echo ready; while :; do sleep 0.05; done`, berth.JobOptions{})
+	j := e.start(ctx, t, e.jobs(), `exec 2>/dev/null; trap "echo bye; exit 7" TERM; echo ready; while :; do sleep 0.05; done`, berth.JobOptions{}) // to stderr goes what a shell says of a child that was ended too
 	e.Eventually(ctx, func() bool { return e.info(ctx, t, j).LogLines > 0 })
 	info, err := j.Kill(ctx, long)
 	if err != nil || info.State != spec.JobKilled || info.Exit.Code != 7 || info.Exit.Signal != 0 {

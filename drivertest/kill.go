@@ -39,6 +39,7 @@ func killCases() []Case {
 		{Name: "SignalsAreDelivered", Rule: "Signal sends a signal to the command's process group; a command that has ended is no error.", Need: needShell, Run: killSignal},
 		{Name: "GuestSurvivesEverySignal", Rule: "No signal from inside ends a shielded guest: every one from 1 to 64 sent to pid 1.", Need: all(needShell, needShielded), Own: true, Run: killGuest},
 		{Name: "KillAllEndsCommandsOnly", Rule: "kill -9 -1 inside ends commands only.", Need: all(needShell, needShielded), Own: true, Run: killAll},
+		{Name: "HostileTreesAreEnded", Rule: "Whatever the processes of a command do to hide, none is left where the place has proof, and each that is left is named where it has not.", Need: needShell, Own: true, Run: killHostileTrees},
 		{Name: "OrphansAreReaped", Rule: "As pid 1 the guest reaps zombies.", Need: all(needShell, needShielded), Own: true, Run: killZombies},
 	}
 }

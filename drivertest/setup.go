@@ -179,7 +179,7 @@ func setupInvisible(ctx context.Context, t T, e *Env) {
 	script := `echo "$0 $*"; pwd; cat /proc/$$/cmdline; echo
 for f in /proc/$$/fd/*; do [ -e "$f" ] || [ -L "$f" ] && echo "${f##*/}"; done
 read -r stat </proc/$$/stat; set -- ${stat##*) }; [ "$3" = $$ ] && [ "$4" = $$ ] && echo leader
-cat /proc/$$/limits`
+while read -r line; do case $line in "Max file locks"*) ;; *) echo "$line" ;; esac; done </proc/$$/limits` // a place may tell commands apart by that one, which nothing enforces
 	argv := []string{"/bin/sh", "-c", script, "a name", "", "two  words"}
 	mask := fs.FileMode(0o022)
 	plain := e.Exec(ctx, t, argv, berth.ExecOptions{})

@@ -191,8 +191,12 @@ func (d *ioDir) ReadDir(n int) ([]fs.DirEntry, error) {
 		}
 		d.next, d.stop = iter.Pull2(d.f.fsys.List(d.f.ctx, at))
 	}
-	for !d.done && (n <= 0 || len(out) < n) {
+	for size := 0; !d.done && (n <= 0 || len(out) < n); {
+		if len(out) == maxEntries || size > maxEntryBytes {
+			return out, pathError("readdir", d.name, tooMany(d.name, len(out)))
+		}
 		info, err, ok := d.next()
+		size += len(info.Name) + len(info.Target)
 		switch {
 		case !ok:
 			d.done = true

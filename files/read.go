@@ -31,7 +31,8 @@ func readAll(ctx context.Context, fsys FS, name string, o OpenOptions) ([]byte, 
 	}
 	var buf bytes.Buffer
 	if size := f.Info().Size - o.Offset; size > 0 {
-		buf.Grow(int(min(size, limit)) + bytes.MinRead)
+		// What a place says of a large size costs memory as its bytes come.
+		buf.Grow(int(min(size, limit, DefaultReadLimit)) + bytes.MinRead)
 	}
 	// Open holds the size, and the File never gives more than it; the limit
 	// here is for a driver that breaks that promise.
@@ -46,19 +47,28 @@ func WriteFile(ctx context.Context, fsys FS, name string, data []byte, o WriteOp
 	return fsys.Write(ctx, name, bytes.NewReader(data), int64(len(data)), o)
 }
 
+// The most that is collected of a directory, unless a caller says how many entries.
+const (
+	maxEntries    = 100_000
+	maxEntryBytes = 32 << 20 // of names and targets
+)
+
 // ReadDir collects at most limit entries of a directory; 0 means 100,000. More
-// of them end it with what was read and CodeTooLarge.
+// of them, or more than 32 MiB of names and targets, end it with what was read and
+// CodeTooLarge.
 func ReadDir(ctx context.Context, fsys FS, dir string, limit int) ([]Info, error) {
 	if limit <= 0 {
-		limit = 100_000
+		limit = maxEntries
 	}
 	var out []Info
+	size := 0
 	for info, err := range fsys.List(ctx, dir) {
 		if err != nil {
 			return out, err
 		}
-		if len(out) == limit {
-			return out, tooMany(dir, limit)
+		size += len(info.Name) + len(info.Target)
+		if len(out) == limit || size > maxEntryBytes {
+			return out, tooMany(dir, len(out))
 		}
 		out = append(out, info)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -21,17 +22,35 @@ type link struct {
 	gone chan struct{} // closed when the link is given up
 	next *link         // set before gone is closed: the link that follows, or nil
 
+	turn chan struct{} // holds one token: taken by whoever sends on ctl
+
 	mu      sync.Mutex
 	streams []*wire.Stream // the data streams
 	aborted bool
+	ended   bool
+	due     time.Time // when the data streams must have ended; zero: not yet said
 	cutOnce sync.Once
+}
+
+func newLink(c *conn, ctl *wire.Stream) *link {
+	return &link{c: c, ctl: ctl, cut: make(chan struct{}), gone: make(chan struct{}), turn: make(chan struct{}, 1)}
 }
 
 // send writes a control message and gives up when ctx ends, though the transport
 // takes nothing. The message may then still go out.
 func (l *link) send(ctx context.Context, c wire.Control) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-l.gone:
+		return errLost
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	done := make(chan error, 1)
-	go func() { done <- wire.WriteMessage(l.ctl, c) }()
+	go func() {
+		defer func() { <-l.turn }()
+		done <- wire.WriteMessage(l.ctl, c)
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
@@ -47,9 +66,15 @@ func (l *link) send(ctx context.Context, c wire.Control) error {
 func (l *link) add(st *wire.Stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ended {
+		go st.End()
+		return
+	}
 	l.streams = append(l.streams, st)
 	if l.aborted {
-		interrupt(st)
+		st.Interrupt()
+	} else if !l.due.IsZero() {
+		_ = st.SetReadDeadline(l.due)
 	}
 }
 
@@ -58,25 +83,38 @@ func (l *link) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.aborted = true
-	interrupt(l.ctl)
+	l.ctl.Interrupt()
 	for _, st := range l.streams {
-		interrupt(st)
+		st.Interrupt()
 	}
 }
 
-// expectEnd gives the data streams so long for what they still have to say.
+// end lets go of all streams, without waiting for a transport that may be stuck.
+func (l *link) end() {
+	l.abort()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	go l.ctl.End()
+	for _, st := range l.streams {
+		go st.End()
+	}
+	l.streams = nil
+}
+
+// expectEnd gives the data streams, those too that are still to be opened, so long for
+// what they have to say.
 func (l *link) expectEnd(within time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.aborted {
 		return
 	}
+	l.due = time.Now().Add(within)
 	for _, st := range l.streams {
-		_ = st.SetReadDeadline(time.Now().Add(within))
+		_ = st.SetReadDeadline(l.due)
 	}
 }
-
-func interrupt(st *wire.Stream) { _ = st.SetDeadline(time.Unix(1, 0)) }
 
 func (l *link) reportCut() { l.cutOnce.Do(func() { close(l.cut) }) }
 
@@ -94,9 +132,11 @@ func (p *process) supervise(req *wire.Request) {
 		p.launch(l)
 	}
 	for err == nil {
+		began, before := time.Now(), p.progress()
 		if err = p.listen(l); err != errLost { //nolint:errorlint // the bare sentinel
 			break
 		}
+		p.outage.Broke(began, p.progress() > before)
 		var next *link
 		if next, err = p.resume(req); err == nil {
 			p.relink(l, next)
@@ -111,6 +151,19 @@ func (p *process) supervise(req *wire.Request) {
 	}
 	p.settle(spec.Exit{}, err) // of no effect after an exit was received
 	p.leave(l)
+}
+
+// progress is how many bytes have been taken over, in either direction.
+func (p *process) progress() (n int64) {
+	for _, o := range p.outputs {
+		n += o.received.Load()
+	}
+	if p.in != nil {
+		p.in.mu.Lock()
+		defer p.in.mu.Unlock()
+		n += p.in.reached
+	}
+	return n
 }
 
 // leave lets go of the last link, if there is one, and of all that waits for it.
@@ -161,6 +214,7 @@ func (p *process) begin(req *wire.Request) (*link, error) {
 	}
 	if err == errLost { //nolint:errorlint // the bare sentinel
 		// It may have been sent, and what was is found again by its id.
+		p.outage.Failed()
 		if l, err = p.resume(req); err != nil {
 			return nil, err
 		}
@@ -169,10 +223,6 @@ func (p *process) begin(req *wire.Request) (*link, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-func newLink(c *conn, ctl *wire.Stream) *link {
-	return &link{c: c, ctl: ctl, cut: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // launch makes l the first link and starts the goroutines of the data streams.
@@ -212,15 +262,7 @@ func (p *process) relink(l, next *link) {
 	}
 	l.next = next
 	close(l.gone)
-	l.abort()
-	go func() {
-		l.ctl.Close()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, st := range l.streams {
-			st.Close()
-		}
-	}()
+	l.end()
 }
 
 // maxEventBytes bounds one event: 64 survivors with long names fit.
@@ -229,7 +271,7 @@ const maxEventBytes = 64 << 10
 // listen handles the guest's events on l until the command is over. errLost: the
 // connection broke first. nil: everything was received, and Wait's answer is known.
 func (p *process) listen(l *link) error {
-	for {
+	for started := false; ; {
 		var ev wire.Event
 		if err := wire.ReadMessage(l.ctl, &ev, maxEventBytes); err != nil {
 			if p.life.Err() != nil {
@@ -237,21 +279,22 @@ func (p *process) listen(l *link) error {
 			}
 			return l.c.explain(err)
 		}
-		if ev.Ack != 0 {
-			p.acknowledge(ev.Ack, ev.Err)
-			continue
-		}
 		switch {
+		case ev.Ack != 0:
+			if err := p.acknowledge(ev.Ack, ev.Err); err != nil {
+				return err
+			}
 		case ev.Err != nil:
 			return p.refusal(ev.Err.Spec())
-		case ev.Started != nil:
+		case ev.Started != nil && !started:
+			started = true
 			if err := p.noteStart(ev.Started); err != nil {
 				return err
 			}
-		case ev.Exit != nil:
+		case ev.Exit != nil && started:
 			return p.collect(l, ev.Exit)
 		default:
-			return violation("an empty event")
+			return violation("an event that was not due")
 		}
 	}
 }
@@ -291,8 +334,12 @@ func (p *process) noteStart(st *wire.Started) error {
 }
 
 // lateOutput is how long after the exit the rest of the output may take to come out
-// of the connection; the guest has sent all of it before.
-const lateOutput = 5 * time.Second
+// of the connection; the guest has sent all of it before. What it had not sent on an
+// earlier connection follows: lateBytes at most, and a window.
+const (
+	lateOutput = 5 * time.Second
+	lateBytes  = 2 << 20
+)
 
 // collect waits for the outputs, checks them against the exit record and answers
 // Wait.
@@ -302,6 +349,15 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 		return err
 	}
 	p.noteEnd()
+	late := lateBytes + int64(p.s.o.Profile.WindowBytes)
+	if p.repeated() { // the guest may have kept less than all
+		late = math.MaxInt64
+	}
+	for _, o := range p.outputs {
+		if err := o.expect(&exit, late); err != nil {
+			return err
+		}
+	}
 	l.expectEnd(lateOutput)
 	select {
 	case <-p.drained:
@@ -311,14 +367,10 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 		return p.life.Err()
 	}
 	for _, o := range p.outputs {
-		want := exit.StdoutBytes
-		if o.fd == 2 {
-			want = exit.StderrBytes
-		}
-		// Of a command that ran before its key was repeated the guest may have
-		// kept less than all; the exit's count tells.
-		if got := o.received.Load(); got != want && !(p.repeated() && got < want) {
-			return violation("%d bytes came of the %d that the command wrote to stream %d", got, want, o.fd)
+		// Of a command that ran before its key was repeated the exit's count
+		// tells what is missing.
+		if got, want := o.received.Load(), *o.count(&exit); got < want && !p.repeated() {
+			return o.differs(got, want)
 		}
 	}
 	p.settle(exit, p.stdioError())
@@ -342,6 +394,9 @@ func (p *process) believe(said *wire.Exit) (spec.Exit, error) {
 		return spec.Exit{}, violation("a command whose silence is not watched was ended for it")
 	case exit.TimedOut && !exit.NoOutput && p.timeout == 0:
 		return spec.Exit{}, violation("a command without a timeout timed out")
+	}
+	if said.Denied {
+		exit.Hint = p.s.o.Denied
 	}
 	exit.Duration, exit.UserTime, exit.SystemTime = max(exit.Duration, 0), max(exit.UserTime, 0), max(exit.SystemTime, 0)
 	exit.MaxRSSBytes = max(exit.MaxRSSBytes, 0)
@@ -387,35 +442,24 @@ func (p *process) stdioError() error {
 	return nil
 }
 
-// The pauses between attempts to reach the guest again, and the least time given to
-// all of them.
-const (
-	firstPause = 20 * time.Millisecond
-	maxPause   = time.Second
-	minResume  = 5 * time.Second
-)
-
 // resume takes the command up again on a new connection. It tries until the resume
 // window is over, since the guest then ends the command, or an attempt says that
-// there is no use. Its error has CodeUnknownOutcome.
+// there is no use. A guest that lets itself be reached and breaks off at once, each
+// time, is out of reach too. The error has CodeUnknownOutcome.
 func (p *process) resume(req *wire.Request) (*link, error) {
-	ctx, cancel := context.WithTimeout(p.life, max(p.s.resume, minResume))
+	ctx, cancel := p.outage.Within(p.life, p.s.resume)
 	defer cancel()
-	var err error
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	err := errLost
+	for p.outage.Pause(ctx) == nil {
 		l, attachErr := p.attach(ctx, req)
 		if attachErr == nil {
 			return l, nil
 		}
-		if ctx.Err() == nil || err == nil { // the end of the window says less than what came before
+		if ctx.Err() == nil || err == errLost { //nolint:errorlint // the bare sentinel: the end of the window says less than what came before
 			err = attachErr
 		}
-		if ctx.Err() != nil || final(err) || p.s.o.Redial == nil {
+		if final(err) || p.s.o.Redial == nil {
 			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
 		}
 	}
 	return nil, &spec.Error{Code: spec.CodeUnknownOutcome, Err: fmt.Errorf("%w while the command ran, and the place is out of reach: %w", errLost, err)}

@@ -11,7 +11,18 @@ import (
 )
 
 // conn is one connection to the guest, after its hello.
-type conn struct{ mux *wire.Mux }
+type conn struct {
+	mux *wire.Mux
+	// opening holds a token for each request that waits to be sent. It bounds
+	// what is left behind on a transport that takes nothing by callers who have
+	// given up.
+	opening chan struct{}
+}
+
+// maxOpening is how many requests may wait for a connection to take them.
+const maxOpening = 256
+
+func newConn(mux *wire.Mux) *conn { return &conn{mux: mux, opening: make(chan struct{}, maxOpening)} }
 
 func (c *conn) gone() bool {
 	select {

@@ -28,10 +28,10 @@ type stream struct {
 	unbind func() bool
 }
 
-// end closes the stream without waiting for a transport that may be stuck.
+// end ends the stream without waiting for a transport that may be stuck.
 func (st *stream) end() {
 	st.unbind()
-	go st.Close()
+	go st.End()
 }
 
 // dispatch is the one way to the guest: every request and every control message of
@@ -70,10 +70,17 @@ func (s *Session) open(ctx context.Context, on *conn, req *wire.Request) (*strea
 }
 
 // openWithin opens a stream and gives up when ctx ends, which the mux, waiting for a
-// transport that takes nothing, does not. What opens too late is closed.
+// transport that takes nothing, does not. What opens too late is ended.
 func openWithin(ctx context.Context, c *conn, req *wire.Request) (*wire.Stream, error) {
 	if ctx.Done() == nil {
 		return openNow(c, req)
+	}
+	select {
+	case c.opening <- struct{}{}:
+	case <-c.mux.Done():
+		return nil, errLost
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	type opened struct {
 		st  *wire.Stream
@@ -81,6 +88,7 @@ func openWithin(ctx context.Context, c *conn, req *wire.Request) (*wire.Stream, 
 	}
 	got := make(chan opened, 1)
 	go func() {
+		defer func() { <-c.opening }()
 		st, err := openNow(c, req)
 		got <- opened{st, err}
 	}()
@@ -90,7 +98,7 @@ func openWithin(ctx context.Context, c *conn, req *wire.Request) (*wire.Stream, 
 	case <-ctx.Done():
 		go func() {
 			if o := <-got; o.err == nil {
-				o.st.Close()
+				o.st.End()
 			}
 		}()
 		return nil, ctx.Err()

@@ -25,6 +25,8 @@ type fake struct {
 	refuse func(*wire.HostHello) error
 	// serve handles one stream; the stream is closed when it returns.
 	serve func(c *fakeConn, st *wire.Stream, req *wire.Request)
+	// bare, if set, has the connection to itself after the hello.
+	bare func(c *fakeConn)
 
 	mu    sync.Mutex
 	conns []*fakeConn
@@ -80,6 +82,10 @@ func (c *fakeConn) run() {
 	})
 	if err != nil {
 		c.raw.Close()
+		return
+	}
+	if c.f.bare != nil {
+		c.f.bare(c)
 		return
 	}
 	mux, err := wire.GuestMux(c.raw, h.Profile)

@@ -3,6 +3,7 @@ package guest
 import (
 	"io"
 	"sync"
+	"time"
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
@@ -24,6 +25,7 @@ type input struct {
 
 	mu      sync.Mutex
 	isEnded bool         // stopped is closed
+	reached int64        // the highest byte that the guest has asked for
 	st      *wire.Stream // the current one
 	err     error        // r's
 }
@@ -49,9 +51,12 @@ func (in *input) stop() {
 	in.isEnded = true
 	close(in.stopped)
 	if in.st != nil {
-		interrupt(in.st)
+		_ = in.st.SetDeadline(past)
 	}
 }
+
+// past is a deadline that is over: what waits fails, what need not wait goes on.
+var past = time.Unix(1, 0)
 
 // use makes st the stream that stop ends.
 func (in *input) use(st *wire.Stream) {
@@ -59,7 +64,7 @@ func (in *input) use(st *wire.Stream) {
 	defer in.mu.Unlock()
 	in.st = st
 	if in.isEnded {
-		interrupt(st)
+		_ = st.SetDeadline(past)
 	}
 }
 
@@ -172,6 +177,9 @@ func (p *process) send(l *link) error {
 // from returns what was sent before from offset on. Only a repeated key may ask for
 // bytes that have not been read yet: its first caller sent those before.
 func (in *input) from(offset int64, repeated bool) ([]byte, error) {
+	in.mu.Lock()
+	in.reached = max(in.reached, offset)
+	in.mu.Unlock()
 	if repeated && offset > in.ring.Total() && in.ring.Total() == 0 {
 		in.skip = offset
 		return nil, nil

@@ -59,7 +59,7 @@ func (s *Session) JobEvents(ctx context.Context, owner string, tell func(spec.Jo
 	return s.jobs().Listen(ctx, owner, randomID(), tell)
 }
 
-func (s *Session) jobs() *remotejobs.Client { return remotejobs.New(jobSession{s}) }
+func (s *Session) jobs() *remotejobs.Client { return remotejobs.New(jobSession{s}, s.o.Denied) }
 
 // jobSession is a Session as its jobs see it.
 type jobSession struct{ s *Session }
@@ -91,7 +91,7 @@ type jobStream struct {
 func (j jobStream) End() { j.end() }
 
 // Interrupt implements remotejobs.Stream.
-func (j jobStream) Interrupt() { interrupt(j.Stream) }
+func (j jobStream) Interrupt() { j.stream.Interrupt() }
 
 // Failed implements remotejobs.Stream.
 func (j jobStream) Failed(ctx context.Context, err error, changes bool) error {

@@ -41,6 +41,11 @@ type OpenOptions struct {
 	Caps spec.Caps
 	// Writable and Hidden are what Status says of the place's wall.
 	Writable, Hidden []string
+	// Limits are those that the backend has seen to be in force, for Status.
+	Limits spec.Limits
+	// Denied is the Exit.Hint of a command that failed and reads as if the place's
+	// wall had refused it something. "": there is none.
+	Denied string
 	// Authority is asked before every request; its epoch goes into the hello,
 	// and a guest that has seen a higher one refuses it with CodeStaleOwner.
 	Authority driver.Authority
@@ -117,7 +122,7 @@ func (s *Session) greet(ctx context.Context, stream io.ReadWriteCloser) (*conn, 
 	if err != nil {
 		return nil, nil, &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	return &conn{mux: mux}, a.hello, nil
+	return newConn(mux), a.hello, nil
 }
 
 // recognise refuses a guest that is not the one that is meant: another id than the

@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"io"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ type output struct {
 	fd       int
 	w        io.Writer
 	received atomic.Int64 // bytes, whether or not w took them
+	most     atomic.Int64 // that may come; the exit says how many those are
 	err      error        // w's; read after the output has ended
 
 	turn   chan struct{} // holds one token: taken for each Write, and for good by shut
@@ -22,7 +24,32 @@ type output struct {
 }
 
 func newOutput(fd int, w io.Writer) *output {
-	return &output{fd: fd, w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	o := &output{fd: fd, w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	o.most.Store(math.MaxInt64)
+	return o
+}
+
+// count is where an exit says how many bytes the stream had.
+func (o *output) count(e *spec.Exit) *int64 {
+	if o.fd == 1 {
+		return &e.StdoutBytes
+	}
+	return &e.StderrBytes
+}
+
+// expect takes an exit's word for how many bytes the stream has in all. More than late
+// of them cannot still be on their way.
+func (o *output) expect(e *spec.Exit, late int64) error {
+	want := *o.count(e)
+	o.most.Store(want)
+	if got := o.received.Load(); got > want || want-got > late {
+		return o.differs(got, want)
+	}
+	return nil
+}
+
+func (o *output) differs(got, want int64) error {
+	return violation("%d bytes came of the %d that the command wrote to stream %d", got, want, o.fd)
 }
 
 // shutGrace is how long shut waits for a Write that is under way.
@@ -123,7 +150,9 @@ func (p *process) receive(o *output, l *link) error {
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
-			o.received.Add(int64(n))
+			if got := o.received.Add(int64(n)); got > o.most.Load() {
+				return o.differs(got, o.most.Load())
+			}
 			o.write(buf[:n])
 			if n == len(buf) && n < maxBuffer {
 				buf = make([]byte, 4*n)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest/internal/outage"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -40,6 +41,8 @@ type process struct {
 	// or when the guest does not confirm an end in time.
 	life context.Context
 	drop context.CancelFunc
+	// outage is the supervisor's.
+	outage outage.Outage
 	// unwatch ends the watch that aborts the current link when life ends.
 	unwatch func()
 
@@ -62,6 +65,7 @@ type process struct {
 	linked  chan struct{} // closed when the first link is there
 	seq     uint64
 	acks    map[uint64]chan error
+	acked   uint64 // acknowledgements that came
 }
 
 // Start implements driver.Session. Beside its contract: a deadline is kept here as
@@ -305,20 +309,24 @@ func (p *process) tell(ctx context.Context, l *link, c wire.Control) error {
 	}
 }
 
-// acknowledge hands an acknowledgement to the one who waits for it, if anyone does.
-func (p *process) acknowledge(seq uint64, e *wire.Error) {
+// acknowledge hands an acknowledgement to the one who waits for it, if anyone does. One
+// for what was never sent, or more of them than were asked for, is a breach.
+func (p *process) acknowledge(seq uint64, e *wire.Error) error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.acked++; seq > p.seq || p.acked > p.seq {
+		return violation("acknowledgement %d of %d", seq, p.seq)
+	}
 	ack := p.acks[seq]
 	delete(p.acks, seq)
-	p.mu.Unlock()
-	if ack == nil {
-		return
+	switch {
+	case ack == nil:
+	case e != nil:
+		ack <- e.Spec() // it holds one
+	default:
+		ack <- nil
 	}
-	if e != nil {
-		ack <- e.Spec()
-		return
-	}
-	ack <- nil
+	return nil
 }
 
 // settle makes (exit, err) the answer of Wait, unless there is one. Nothing is
@@ -382,12 +390,7 @@ func (p *process) expired() {
 func (p *process) timedOut() spec.Exit {
 	e := spec.Exit{Code: -1, TimedOut: true, Kill: spec.KillUnknown, Duration: time.Since(p.sent)}
 	for _, o := range p.outputs {
-		n := o.received.Load()
-		if o.fd == 1 {
-			e.StdoutBytes = n
-		} else {
-			e.StderrBytes = n
-		}
+		*o.count(&e) = o.received.Load()
 	}
 	return e
 }

@@ -83,6 +83,9 @@ func (s *Session) Status(ctx context.Context) (spec.Status, error) {
 		Notice:       clip(st.Notice, maxNoticeBytes),
 		Writable:     slices.Clone(s.o.Writable),
 		Hidden:       slices.Clone(s.o.Hidden),
+		Limits:       s.o.Limits,
+
+		MemoryBytes: max(st.MemoryBytes, 0), MemoryPeakBytes: max(st.MemoryPeakBytes, 0), OOMKills: max(st.OOMKills, 0),
 	}, nil
 }
 

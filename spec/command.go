@@ -57,7 +57,9 @@ type Command struct {
 	Umask *fs.FileMode
 	// Rlimits are set, soft and hard, before the program begins. Keys are
 	// RlimitNames; values as setrlimit(2) has them, RlimitInfinity for none.
-	// A limit above the place's hard one is refused with CodePermission.
+	// A limit above the place's hard one is refused with CodePermission. The soft limit
+	// "locks", which no kernel enforces, may be a number that a place tells the
+	// processes of its commands apart by.
 	Rlimits map[string]uint64
 }
 
@@ -126,8 +128,8 @@ type Exit struct {
 	// Kill says what is known about the tree after a timeout or a kill: "" when
 	// nothing was killed.
 	Kill KillOutcome
-	// Survivors are processes of the command that were still seen after a best
-	// effort kill. At most 64.
+	// Survivors are processes that were still seen after a best effort kill, and are
+	// or may be the command's. At most 64.
 	Survivors []Survivor
 	// StdoutBytes and StderrBytes count what the command wrote up to its end,
 	// whether or not it was kept; 0 for a stream that nobody asked for, which

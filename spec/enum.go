@@ -38,7 +38,8 @@ const (
 	// KillTreeConfirmed: a cgroup or a pid namespace ended, so nothing is left.
 	KillTreeConfirmed KillTree = "confirmed"
 	// KillTreeBestEffort: every descendant that could be found was killed, again
-	// and again until none was found. A process that hides its ancestry may live.
+	// and again until none was found. A process that hides its ancestry may live. Of a
+	// single kill there may be proof all the same, which its KillOutcome says.
 	KillTreeBestEffort KillTree = "best_effort"
 )
 

@@ -31,6 +31,12 @@ type Status struct {
 	// that it hides from them, as they were when the guest started; empty where
 	// there is no such wall.
 	Writable, Hidden []string
+	// Limits are those in force; 0: none.
+	Limits Limits
+	// MemoryBytes is what the place uses now, MemoryPeakBytes the most that it has used
+	// at a time since its start, OOMKills how many of its processes were killed for want
+	// of memory. 0 where the kernel does not count it for the place alone.
+	MemoryBytes, MemoryPeakBytes, OOMKills int64
 }
 
 // Owned is one sandbox that carries our owner label, running or not.

@@ -136,6 +136,9 @@ func containerName(owner string, key spec.Key) string {
 	return "berth-" + hex.EncodeToString(sum[:8])
 }
 
+// spareThreads is what a guest has ahead whose place is limited in processes.
+const spareThreads = "12"
+
 // createOptions is the request that creates the place.
 func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
 	listen := randomHex()
@@ -144,6 +147,9 @@ func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir,
 	}
 	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
+	if p.spec.Limits.PIDs > 0 {
+		args = append(args, "--spare-threads", spareThreads)
+	}
 	if p.ephemeral {
 		labels[labelEphemeral] = "true"
 		args = append(args, "--ephemeral")
@@ -350,11 +356,20 @@ func placeCaps(c *container.InspectResponse) spec.Caps {
 		Backend:   name,
 		Isolation: spec.IsolationSet(spec.IsolationStandard),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Shielded: true, Hardening: true, Jobs: jobs,
+		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Hardening: true, Jobs: jobs,
 		LimitMemory: c.HostConfig.Memory > 0,
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
 		LimitCPU:    c.HostConfig.NanoCPUs > 0,
 	}
+}
+
+// placeLimits are the limits in force in a container.
+func placeLimits(c *container.InspectResponse) spec.Limits {
+	l := spec.Limits{MemoryBytes: max(c.HostConfig.Memory, 0), CPUMillis: max(c.HostConfig.NanoCPUs/nanosPerMilli, 0)}
+	if pids := c.HostConfig.PidsLimit; pids != nil {
+		l.PIDs = max(*pids, 0)
+	}
+	return l
 }
 
 // describe makes a listing's row of an engine's.

@@ -148,7 +148,7 @@ func TestCreateOptions(t *testing.T) {
 	if len(listen) != 32 {
 		t.Errorf("socket %q, want 128 bits in hex", listen)
 	}
-	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir", "--state", stateDir}
+	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir", "--state", stateDir, "--spare-threads", spareThreads}
 	if diff := cmp.Diff(want, o.Config.Entrypoint); diff != "" {
 		t.Errorf("entrypoint (-want +got):\n%s", diff)
 	}

@@ -44,8 +44,13 @@ func guestBinary(t *testing.T) string {
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == victimVerb {
-		os.Exit(victim(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case victimVerb:
+			os.Exit(victim(os.Args[2:]))
+		case workerVerb:
+			os.Exit(worker(os.Args[2:]))
+		}
 	}
 	dir, err := os.MkdirTemp("", "berth-docker-test-")
 	if err != nil {

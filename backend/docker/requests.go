@@ -19,7 +19,10 @@ import (
 const (
 	// goneLimit bounds the wait for a removal that somebody else began.
 	goneLimit = 15 * time.Second
-	pollEvery = 50 * time.Millisecond
+	// mostGivenUp is how often the engine may give up a removal, each time after
+	// some ten seconds.
+	mostGivenUp = 2
+	pollEvery   = 50 * time.Millisecond
 )
 
 // inspect describes the container with exactly this name or id.
@@ -117,10 +120,11 @@ func (e *engine) removeHelper(ctx context.Context, auth driver.Authority, id str
 
 // removeWith asks again while somebody else's removal is under way: the engine then
 // answers with a conflict and may still call the container running, so that asking
-// is the only way to tell.
+// is the only way to tell. So it does where the engine has given up waiting for the end of
+// what it killed, which is an internal error: a thousand processes may take longer.
 func (e *engine) removeWith(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
 	deadline := time.Now().Add(goneLimit)
-	for {
+	for givenUp := 0; ; {
 		err := e.do(ctx, call{auth: auth, what: "remove container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
 			_, err := api.ContainerRemove(ctx, id, o)
 			return err
@@ -128,6 +132,8 @@ func (e *engine) removeWith(ctx context.Context, auth driver.Authority, id strin
 		switch {
 		case cerrdefs.IsNotFound(err):
 			return nil
+		case cerrdefs.IsInternal(err) && givenUp < mostGivenUp:
+			givenUp++
 		case !cerrdefs.IsConflict(err) || time.Now().After(deadline):
 			return err
 		}

@@ -21,7 +21,7 @@ func (d *docker) open(ctx context.Context, auth driver.Authority, c *container.I
 		return nil, err
 	}
 	return guest.Open(ctx, stream, guest.OpenOptions{
-		ID: placeID(c), Caps: placeCaps(c), Authority: auth, Profile: guest.Local(), Redial: dial,
+		ID: placeID(c), Caps: placeCaps(c), Limits: placeLimits(c), Authority: auth, Profile: guest.Local(), Redial: dial,
 	})
 }
 

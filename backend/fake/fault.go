@@ -35,6 +35,9 @@ const (
 	OpHandOver Op = "hand_over"
 	OpEvents   Op = "job_events"
 
+	OpTerminate Op = "terminate"
+	OpRunning   Op = "running"
+
 	OpOpen   Op = "open"
 	OpWrite  Op = "write"
 	OpBatch  Op = "write_batch"
@@ -220,7 +223,7 @@ func (w *World) Usurp(key spec.Key, epoch uint64) error {
 func (w *World) LimitDisk(key spec.Key, n int64) error {
 	p, err := w.place(key)
 	if err == nil {
-		p.disk.set(n)
+		p.disk.Set(n)
 	}
 	return err
 }

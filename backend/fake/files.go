@@ -54,10 +54,10 @@ func (f *fileSystem) Open(ctx context.Context, name string, o files.OpenOptions)
 
 func (f *fileSystem) Write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
 	return f.do(ctx, OpWrite, name, func() error {
-		charged := &charged{src: src, disk: &f.s.p.disk}
-		err := f.s.p.fs.Write(ctx, name, charged, size, o)
+		bill := f.s.p.disk.Bill()
+		err := f.s.p.fs.Write(ctx, name, bill.Charge(src), size, o)
 		if err != nil {
-			charged.refund()
+			bill.Refund()
 		}
 		return err
 	})
@@ -120,11 +120,11 @@ func (f *fileSystem) Grep(ctx context.Context, o files.GrepOptions) iter.Seq2[fi
 func (f *fileSystem) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFile, error], o files.BatchOptions) (int, error) {
 	n := 0
 	err := f.do(ctx, OpBatch, "", func() (err error) {
-		all := &charged{disk: &f.s.p.disk}
+		all := f.s.p.disk.Bill()
 		n, err = files.WriteBatch(ctx, f.s.p.fs, func(yield func(files.BatchFile, error) bool) {
 			for file, err := range next {
 				if file.Src != nil {
-					file.Src = &charged{src: file.Src, disk: all.disk, sum: all}
+					file.Src = all.Charge(file.Src)
 				}
 				if !yield(file, err) {
 					return
@@ -132,38 +132,9 @@ func (f *fileSystem) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchF
 			}
 		}, o)
 		if err != nil && n == 0 {
-			all.refund()
+			all.Refund()
 		}
 		return err
 	})
 	return n, err
-}
-
-// charged is a source whose bytes use up the disk.
-type charged struct {
-	src  io.Reader
-	disk *disk
-	used int64
-	sum  *charged // counts too; nil: none
-}
-
-func (c *charged) Read(p []byte) (int, error) {
-	n, err := c.src.Read(p)
-	if full := c.disk.take(n); full != nil {
-		return 0, full
-	}
-	c.disk.mu.Lock()
-	defer c.disk.mu.Unlock()
-	c.used += int64(n)
-	if c.sum != nil {
-		c.sum.used += int64(n)
-	}
-	return n, err
-}
-
-// refund gives back what was used.
-func (c *charged) refund() {
-	c.disk.mu.Lock()
-	defer c.disk.mu.Unlock()
-	c.disk.free += c.used
 }

@@ -21,7 +21,7 @@ func (p *place) startJob(c *spec.Command, o spec.JobOptions) (spec.Job, error) {
 	}
 	c.MergeOutput, c.KeepOutput = true, false
 	cmd := newCommand(p, c)
-	cmd.log = j.Log
+	cmd.log, cmd.job = j.Log, j
 	if err := cmd.start(false, [2]bool{true, false}); err != nil {
 		p.jobs.Failed(j, err)
 		return spec.Job{}, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/backend/fake/internal/disk"
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/backend/fake/internal/programs"
@@ -43,7 +44,7 @@ type place struct {
 	orphan    time.Duration
 	created   time.Time
 	fs        *memfs.FS
-	disk      disk
+	disk      disk.Disk
 	jobs      *job.Registry
 
 	// changing holds one token while the place is started, stopped or removed.
@@ -57,6 +58,8 @@ type place struct {
 	removed   bool
 	clients   map[*session]bool
 	running   int                 // commands
+	live      map[*command]bool   // those, the jobs among them
+	starts    int                 // how often the place has been started
 	commands  map[string]*command // with a key
 	kept      []*command          // of those, the ones that ended, the oldest first
 	lastID    int
@@ -69,14 +72,14 @@ func newPlace(d *Driver, s *spec.Spec, n int) (*place, error) {
 	p := &place{
 		w: d.World, key: s.Key, id: fmt.Sprintf("fk_%d", n), owner: d.options.Owner, ephemeral: s.Key == "",
 		spec: s, orphan: d.options.OrphanAfter, created: time.Now(), fs: memfs.New(s.Workdir),
-		changing: make(chan struct{}, 1), commands: map[string]*command{}, clients: map[*session]bool{},
+		changing: make(chan struct{}, 1), commands: map[string]*command{}, live: map[*command]bool{}, clients: map[*session]bool{},
 	}
 	if p.ephemeral {
 		p.key = spec.Key(fmt.Sprintf("fake-%d", n))
 	}
-	p.disk.set(-1)
+	p.disk.Set(-1)
 	if d.options.DiskBytes > 0 {
-		p.disk.set(d.options.DiskBytes)
+		p.disk.Set(d.options.DiskBytes)
 	}
 	p.caps = d.caps()
 	p.caps.Isolation, p.caps.Network = spec.IsolationSet(s.Isolation), spec.NetworkSet(s.Network)
@@ -185,7 +188,8 @@ func (p *place) start(a driver.Authority) (gone bool, err error) {
 // bootLocked starts the system and the timers.
 func (p *place) bootLocked() {
 	p.ended = make(chan struct{})
-	p.kernel = kernel.New(p.fs, p.programs, kernel.Hooks{Exec: p.exec, Space: p.disk.take}, p.w.tick())
+	p.starts++
+	p.kernel = kernel.New(p.fs, p.programs, kernel.Hooks{Exec: p.exec, Space: p.disk.Take}, p.w.tick())
 	if ttl := p.spec.TTL; ttl > 0 {
 		k := p.kernel
 		p.ends = time.Now().Add(ttl)
@@ -407,31 +411,4 @@ func pathOf(env []string) string {
 		}
 	}
 	return defaultPath
-}
-
-// disk is what may still be written.
-type disk struct {
-	mu      sync.Mutex
-	free    int64
-	limited bool
-}
-
-func (d *disk) set(n int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.free, d.limited = n, n >= 0
-}
-
-// take uses n bytes up, or none.
-func (d *disk) take(n int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.limited {
-		return nil
-	}
-	if int64(n) > d.free {
-		return spec.New(spec.CodeNoSpace, "the disk is full")
-	}
-	d.free -= int64(n)
-	return nil
 }

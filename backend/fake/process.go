@@ -38,6 +38,7 @@ type command struct {
 	recorded recording
 	log      *job.Log // gets all output; nil: nobody keeps it
 	kept     *job.Job // of KeepOutput
+	job      *job.Job // the one that it is; nil: none
 
 	finished chan struct{} // closed when exit or lost is known
 	exit     spec.Exit
@@ -47,6 +48,10 @@ type command struct {
 	timedOut bool
 	noOutput bool
 	killer   *killer
+	// asked: somebody has asked for its end by its key while it ran; terminated is
+	// what is answered to that from now on.
+	asked      bool
+	terminated spec.KillOutcome
 }
 
 // killer is one ending of a command's tree.
@@ -177,6 +182,7 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 	}
 	p.mu.Lock()
 	p.running++
+	p.live[c] = true
 	p.adjustLocked()
 	p.mu.Unlock()
 	if c.owner != nil {
@@ -217,10 +223,17 @@ func (c *command) attend() {
 		}
 	}
 	c.conclude()
+	c.mu.Lock()
+	terminated := c.terminated
+	c.mu.Unlock()
+	if c.job != nil && terminated != spec.KillNone {
+		c.p.jobs.Settle(c.job, terminated)
+	}
 	close(c.finished)
 	p := c.p
 	p.mu.Lock()
 	p.running--
+	delete(p.live, c)
 	p.keepLocked(c)
 	p.adjustLocked()
 	p.mu.Unlock()
@@ -327,33 +340,11 @@ func (c *command) carryOut(k *killer, grace time.Duration) {
 	default:
 	}
 	if grace > 0 {
-		terminate(tree, grace, k.hurry)
+		tree.TerminateWithin(grace, k.hurry)
 	}
 	tree.Signal(int(spec.SIGKILL))
 	<-gone
 	k.outcome = spec.KillTerminated
-}
-
-// terminate sends TERM to the processes of a tree, soon also to those that begin later,
-// until none is left or the grace is over.
-func terminate(tree *kernel.Tree, grace time.Duration, hurry <-chan struct{}) {
-	const newborn = 10 * time.Millisecond
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	again := time.NewTicker(newborn)
-	defer again.Stop()
-	for {
-		tree.Terminate()
-		select {
-		case <-again.C:
-		case <-tree.Empty():
-			return
-		case <-t.C:
-			return
-		case <-hurry:
-			return
-		}
-	}
 }
 
 // conclude waits for an ending under way and writes the exit down.
@@ -372,6 +363,9 @@ func (c *command) conclude() {
 	c.exit = spec.Exit{Code: st.ExitCode(), Signal: st.Signal, TimedOut: c.timedOut, NoOutput: c.noOutput, Duration: max(took, 1)}
 	if k != nil {
 		c.exit.Kill = k.outcome
+		if c.asked && c.terminated == spec.KillNone {
+			c.terminated = k.outcome
+		}
 	}
 	used := c.proc.Tree().Usage()
 	c.exit.UserTime, c.exit.MaxRSSBytes = used.CPU, used.MaxHeld

@@ -179,6 +179,7 @@ func TestGuardPlantedWrapper(t *testing.T) {
 // the kernel takes the mount away that covered it - the place is not used any more, by
 // nobody and in no way; a new one hides what is there.
 func TestGuardHole(t *testing.T) {
+	needUser(t)
 	needBwrap(t)
 	for name, tt := range map[string]struct {
 		replace func(t *testing.T, home string)

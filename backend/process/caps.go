@@ -9,35 +9,57 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
 
-// Probe implements driver.Driver. It runs the sandbox once, and remembers that it works.
+// walls are the levels that are one, the default first.
+var walls = []spec.Isolation{spec.IsolationGuard, spec.IsolationJail}
+
+// Probe implements driver.Driver. It runs the sandbox of each level once, and remembers
+// that it works.
 func (b *backend) Probe(ctx context.Context) (spec.Caps, error) {
 	caps := offered(spec.IsolationNone)
-	err := b.walled.probe(ctx, b.o.Bwrap)
-	switch {
-	case ctx.Err() != nil:
+	errs := make([]error, len(walls))
+	var trials sync.WaitGroup
+	for i, level := range walls {
+		trials.Go(func() { _, errs[i] = b.wall(ctx, level) })
+	}
+	trials.Wait()
+	if ctx.Err() != nil {
 		return spec.Caps{}, ctx.Err()
-	case err != nil:
-		reason := cause(err)
-		if hint := spec.HintOf(err); hint != "" {
-			reason += "; " + hint
+	}
+	for i, level := range walls {
+		if errs[i] == nil {
+			walled := offered(level)
+			walled.Isolation |= caps.Isolation
+			walled.Network |= caps.Network
+			caps = walled
 		}
-		for _, what := range []string{"guard", "network none", "writable_roots", "hidden_paths"} {
-			caps = caps.AddMissing(what, reason)
+	}
+	for i, level := range walls {
+		if errs[i] != nil {
+			caps = caps.AddMissing(string(level), reason(errs[i]))
 		}
-	default:
-		guard := offered(spec.IsolationGuard)
-		guard.Isolation |= caps.Isolation
-		guard.Network |= caps.Network
-		caps = guard
+	}
+	if !caps.WritableRoots { // there is no wall at all
+		for _, what := range []string{"network none", "writable_roots", "hidden_paths"} {
+			caps = caps.AddMissing(what, reason(errs[0]))
+		}
 	}
 	caps.OS, caps.Arch = runtime.GOOS, runtime.GOARCH
-	return missing(caps), nil
+	return missing(b.limited.offer(ctx, caps)), nil
+}
+
+// reason is why something cannot be had, and what cures it.
+func reason(err error) string {
+	if hint := spec.HintOf(err); hint != "" {
+		return cause(err) + "; " + hint
+	}
+	return cause(err)
 }
 
 // cause is the text of an error without its code.
@@ -52,14 +74,10 @@ func cause(err error) string {
 // missing says why what no level has cannot be had.
 func missing(c spec.Caps) spec.Caps {
 	for _, m := range [][2]string{
-		{"jail", "this backend knows none and guard"},
 		{"standard", "a level of containers: use the docker backend"},
 		{"strict", "a level of containers: use the docker backend"},
 		{"network limited", "there is no gate on this backend"},
 		{"image", "this machine's own files are used: use the docker backend for an image"},
-		{"limit_memory", "no cgroup is made for a process: use the docker backend"},
-		{"limit_pids", "no cgroup is made for a process: use the docker backend"},
-		{"limit_cpu", "no cgroup is made for a process: use the docker backend"},
 		{"hardening", "these are knobs of a container: use the docker backend"},
 	} {
 		c = c.AddMissing(m[0], m[1])
@@ -73,16 +91,16 @@ func offered(level spec.Isolation) spec.Caps {
 		Backend: name, Isolation: spec.IsolationSet(level), Network: spec.NetworkSet(spec.NetworkOpen),
 		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true, WorkspaceRoot: true, Jobs: spec.JobsDurable,
 	}
-	if level == spec.IsolationGuard {
+	if slices.Contains(walls, level) {
 		c.Network = spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen)
-		c.WritableRoots, c.HiddenPaths, c.Shielded = true, true, true
+		c.WritableRoots, c.HiddenPaths, c.Shielded, c.ConfinedSockets = true, true, true, true
 	}
 	return c
 }
 
 // inForce says what holds in one place.
 func inForce(r place.Record) spec.Caps {
-	c := offered(r.Isolation)
+	c := limits(offered(r.Isolation), r.Limits)
 	c.Network = spec.NetworkSet(r.Network)
 	if r.Ephemeral {
 		c.Jobs = spec.JobsProcess
@@ -92,7 +110,7 @@ func inForce(r place.Record) spec.Caps {
 
 // resolve returns the spec with its defaults filled in, or the refusal of what its level
 // cannot enforce: what is possible at one level is not at the other.
-func (b *backend) resolve(in *spec.Spec) (*spec.Spec, error) {
+func (b *backend) resolve(ctx context.Context, in *spec.Spec) (*spec.Spec, error) {
 	s := in.Clone()
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -102,13 +120,13 @@ func (b *backend) resolve(in *spec.Spec) (*spec.Spec, error) {
 	}
 	if s.Network == spec.NetworkDefault {
 		s.Network = spec.NetworkOpen
-		if s.Isolation == spec.IsolationGuard {
+		if slices.Contains(walls, s.Isolation) {
 			s.Network = spec.NetworkNone
 		}
 	}
 	level := s.Isolation
-	if level != spec.IsolationNone {
-		level = spec.IsolationGuard
+	if level != spec.IsolationNone && !slices.Contains(walls, level) {
+		level = walls[0] // which says why it cannot be had
 	}
 	caps := missing(offered(level))
 	if level == spec.IsolationNone {
@@ -116,16 +134,19 @@ func (b *backend) resolve(in *spec.Spec) (*spec.Spec, error) {
 			caps = caps.AddMissing(what, "isolation none has no wall: use guard")
 		}
 	}
+	if s.Limits != (spec.Limits{}) {
+		caps = b.limited.offer(ctx, caps)
+	}
 	if err := caps.Check(s); err != nil {
 		return nil, err
 	}
-	if level == spec.IsolationGuard {
+	if level != spec.IsolationNone {
 		if _, err := isolate.Find(b.o.Bwrap); err != nil {
 			return nil, err
 		}
 	}
 	if s.Workdir != "" {
-		if level == spec.IsolationGuard {
+		if level != spec.IsolationNone {
 			if err := isolate.CheckWorkdir(s.Workdir, slices.Concat(s.WritableRoots, b.temporary())); err != nil {
 				return nil, err
 			}
@@ -162,13 +183,14 @@ func canonical(path string) string {
 	}
 }
 
-// whyNot asks, after a guard that did not come up, whether one can be built at all: the
+// whyNot asks, after a wall that did not come up, whether one can be built at all: the
 // answer to that says more than the guest's last words.
 func (b *backend) whyNot(ctx context.Context, s *spec.Spec, err error) error {
-	if s.Isolation != spec.IsolationGuard || spec.CodeOf(err) != spec.CodeUnavailable || ctx.Err() != nil {
+	if s.Isolation == spec.IsolationNone || spec.CodeOf(err) != spec.CodeUnavailable || ctx.Err() != nil {
 		return err
 	}
-	if cause := isolate.Probe(ctx, b.o.Bwrap); spec.CodeOf(cause) == spec.CodeUnsupported {
+	trial := isolate.Trial{Bwrap: b.o.Bwrap, Jail: s.Isolation == spec.IsolationJail}
+	if cause := isolate.Probe(ctx, trial); spec.CodeOf(cause) == spec.CodeUnsupported {
 		return cause
 	}
 	return err

@@ -3,12 +3,14 @@
 package process_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +38,10 @@ func TestMain(m *testing.M) {
 			os.Exit(crowd(os.Args[2:]))
 		case sharedArg:
 			os.Exit(shared(os.Args[2:]))
+		case wallsArg:
+			os.Exit(walls(os.Args[2:]))
+		case exhaustedArg:
+			os.Exit(exhausted(os.Args[2:]))
 		case workerArg:
 			os.Exit(worker(os.Args[2:]))
 		}
@@ -78,33 +84,108 @@ func needBwrap(t *testing.T) {
 // leaves the others to level none.
 var atTheWall = regexp.MustCompile("^(Exec[CKRM]|Timeout|Cancel|Kill|Signals|Guest|Orphans|Caps|Ephemeral|Job(Ends|Runs|Is|LogIs)|Files|Root|User|Rlimits|Setup|Provision|Attach|Workdir)")
 
-// TestConform runs the suite at both levels, over the socket as it is and over one that
+// inTheJail are those in which it may matter what exists. The quick tier leaves the others
+// to guard, and so does every one but the soak where an ordinary user asks.
+var inTheJail = regexp.MustCompile("^(Exec[CR]|Caps|Files(Read|Write)|Root|Setup|Provision|Workdir)")
+
+// TestConform runs the suite at each level, over the socket as it is and over one that
 // fragments, delays and stalls.
 func TestConform(t *testing.T) {
-	levels(t, func(t *testing.T, level spec.Isolation) {
-		for name, transport := range map[string]func(io.ReadWriteCloser) io.ReadWriteCloser{"plain": nil, "slow": drivertest.SlowStream} {
-			t.Run(name, func(t *testing.T) {
-				if testing.Short() && transport != nil {
-					t.Skip("the quick tier leaves the slow stream to the full one")
-				}
-				o := options(t)
-				o.Transport = transport
-				t.Run("suite", func(t *testing.T) { // it clears up when its test ends
-					suite := drivertest.Options{
-						Open:        func() (driver.Driver, error) { return process.New(o) },
-						Spec:        spec.Spec{Isolation: level},
-						OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
-						Soak: os.Getenv("BERTH_TEST_SOAK") != "",
-					}
-					if testing.Short() && level == spec.IsolationGuard {
-						suite.Only = atTheWall
-					}
-					drivertest.Run(t, suite)
-				})
-				left(t, o)
-			})
+	for _, level := range []spec.Isolation{spec.IsolationNone, spec.IsolationGuard, spec.IsolationJail} {
+		t.Run(string(level), func(t *testing.T) {
+			if level != spec.IsolationNone {
+				needBwrap(t)
+			}
+			for name, transport := range map[string]func(io.ReadWriteCloser) io.ReadWriteCloser{"plain": nil, "slow": drivertest.SlowStream} {
+				t.Run(name, func(t *testing.T) { conform(t, level, transport) })
+			}
+		})
+	}
+}
+
+func conform(t *testing.T, level spec.Isolation, transport func(io.ReadWriteCloser) io.ReadWriteCloser) {
+	switch {
+	case testing.Short() && transport != nil:
+		t.Skip("the quick tier leaves the slow stream to the full one")
+	case level == spec.IsolationJail && transport != nil:
+		t.Skip("the stream of a jail is that of a guard")
+	}
+	o := options(t)
+	o.Transport = transport
+	t.Run("suite", func(t *testing.T) { // it clears up when its test ends
+		suite := drivertest.Options{
+			Open:        func() (driver.Driver, error) { return process.New(o) },
+			Spec:        spec.Spec{Isolation: level},
+			OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
+			Soak: os.Getenv("BERTH_TEST_SOAK") != "",
 		}
+		if testing.Short() {
+			suite.Only = map[spec.Isolation]*regexp.Regexp{spec.IsolationGuard: atTheWall, spec.IsolationJail: inTheJail}[level]
+		}
+		drivertest.Run(t, suite)
 	})
+	left(t, o)
+}
+
+// TestSuiteAsUser runs the suite behind walls once more as an ordinary user: whole in the
+// soak, else the cases in which it may matter.
+func TestSuiteAsUser(t *testing.T) {
+	needBwrap(t)
+	args := []string{"-test.run", "^TestConform$/^(guard|jail)$/^plain$", "-test.timeout", "60m"}
+	if os.Getenv("BERTH_TEST_SOAK") == "" {
+		args = append(args, "-test.short")
+	}
+	asUser(t, args...)
+}
+
+// TestGuardAsUser runs the tests of guard once more as an ordinary user.
+func TestGuardAsUser(t *testing.T) {
+	needBwrap(t)
+	asUser(t, "-test.run", "^(TestGuard|TestWorktree)", "-test.timeout", "20m")
+}
+
+// needUser skips a test of what an ordinary user finds in the home directory behind a wall,
+// where root finds nothing.
+func needUser(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		t.Skip("TestGuardAsUser runs it")
+	}
+}
+
+// asUser runs this test program once more, as an ordinary user with a home directory that
+// is gone afterwards.
+func asUser(t *testing.T, args ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("the other tests run as an ordinary user already")
+	}
+	const uid = 1001
+	dir, err := os.MkdirTemp("/var/lib", "berth-user-") // no temporary directory: those are writable behind a wall
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "program"), program, 0o755)
+	}
+	home, tmp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
+	for _, own := range []string{home, tmp} {
+		err = errors.Join(err, os.Mkdir(own, 0o755), os.Chown(own, uid, uid))
+	}
+	if err = errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), args...)
+	cmd.Dir = home
+	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + tmp, "USER=u", "PATH=" + os.Getenv("PATH"), "BERTH_TEST_SOAK=" + os.Getenv("BERTH_TEST_SOAK")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = time.Minute
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
 }
 
 // left fails if anything of a place is left in the state directory.

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -71,30 +72,76 @@ func (b *backend) plan(ctx context.Context, l place.Launch, progress func(spec.P
 	}
 	args := append(append([]string{}, bin.Args...), l.Args...)
 	if l.Record.Isolation == spec.IsolationNone {
-		return place.Plan{Path: bin.Path, Args: args}, nil
+		return place.Plan{Path: bin.Path, Args: args, Guest: append([]string{bin.Path}, bin.Args...)}, nil
 	}
 	bwrap, err := isolate.Find(b.o.Bwrap)
 	if err != nil {
 		return place.Plan{}, err
 	}
 	policy := b.policy(l)
-	policy.Bwrap, policy.Program = bwrap, bin.Path
+	policy.Bwrap, policy.Program, policy.KeepRoot = bwrap, bin.Path, l.NoIdmap != nil
 	if len(bin.Args) == 0 { // a directory of guests, and not that of somebody's program
 		policy.Protected = append(policy.Protected, filepath.Dir(bin.Path))
 	}
-	wall, err := isolate.Guard(policy, args)
+	wall, err := b.build(l, &policy, args) // a wrapper that it refuses is not tried
+	if err != nil {
+		return place.Plan{}, err
+	}
+	keep, err := b.wall(ctx, l.Record.Isolation)
+	if err != nil {
+		return place.Plan{}, err
+	}
+	if keep == nil {
+		keep = l.NoIdmap
+	} else if policy.KeepRoot = true; wall.Drop != nil {
+		wall, err = b.build(l, &policy, args)
+	}
 	return place.Plan{
 		Path: wall.Path, Args: wall.Args, Wrapped: true, Writable: wall.Writable, Hidden: wall.Hidden, Sealed: wall.Sealed, Detach: wall.Detach,
+		Drop: (*place.Identity)(wall.Drop), Idmapped: wall.Idmapped, Guest: append([]string{bin.Path}, bin.Args...), Notice: notice(&policy, keep),
 	}, err
 }
 
-// policy is the guard of one place.
+// build is the wall of the place's level.
+func (b *backend) build(l place.Launch, p *isolate.Policy, args []string) (isolate.Wall, error) {
+	if l.Record.Isolation != spec.IsolationJail {
+		return isolate.Guard(*p, args)
+	}
+	var err error
+	if p.Etc, err = b.makeEtc(l.Dir, p); err != nil {
+		return isolate.Wall{}, err
+	}
+	return isolate.Jail(*p, args)
+}
+
+// makeEtc makes the files by which a jail knows its user, in the place's own directory.
+func (b *backend) makeEtc(dir string, p *isolate.Policy) (string, error) {
+	user := isolate.User{Identity: p.RunsAs(), Home: lookup(b.o.BaseEnv, "HOME"), Shell: lookup(b.o.BaseEnv, "SHELL")}
+	if name := lookup(b.o.BaseEnv, "USER"); user.UID == p.EUID {
+		user.Name = name
+	}
+	path := filepath.Join(dir, "etc")
+	if err := isolate.MakeEtc(path, user); err != nil {
+		return "", &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the files of the jail cannot be made: %w", err)}
+	}
+	return path, nil
+}
+
+// policy is the wall of one place.
 func (b *backend) policy(l place.Launch) isolate.Policy {
 	p := isolate.Policy{
-		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: append([]string{l.State}, b.temporary()...),
-		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD, Own: isolate.SocketDirs(os.Getuid()),
+		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: []string{l.State}, Temporary: b.temporary(),
+		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD, EUID: os.Geteuid(), EGID: os.Getegid(), Owner: isolate.OwnerOf(l.Record.Workdir),
+		Confine: true,
+	}
+	for _, uid := range []int{p.EUID, p.RunsAs().UID} {
+		p.Own = append(p.Own, isolate.SocketDirs(uid)...)
+	}
+	if l.Memory != "" {
+		p.Shown = append(p.Shown, l.Memory)
 	}
 	homes, writable := b.homes(), b.writable(l.Record.Workdir, l.Spec)
+	p.Homes, p.OtherHomes = homes, people()
 	if repo := isolate.Worktree(l.Record.Workdir, homes, writable); repo.Dir != "" {
 		p.OptionalRoots = append(p.OptionalRoots, repo.Dir)
 		p.Protected = append(p.Protected, repo.Protected...)
@@ -164,10 +211,17 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// notice is what a person should know about a place of this level.
-func notice(level spec.Isolation, euid int) string {
-	if level == spec.IsolationGuard && euid == 0 {
-		return "guard runs as root: the hidden paths and the read-only mounts hold, but every other file that root can read can be read inside"
+// people lists the home directories of this machine's people.
+func people() []string {
+	passwd, _ := os.ReadFile("/etc/passwd") // without it, those that are usual
+	return isolate.People(passwd)
+}
+
+// notice is what a person should know about a place of this policy. why is why root
+// stays root in it.
+func notice(p *isolate.Policy, why error) string {
+	if p.EUID != 0 || !p.KeepRoot {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("runs as root, which cannot be made another user here (%v): the hidden paths and the read-only mounts hold, but every other file that root can read can be read inside", cause(why))
 }

@@ -109,6 +109,7 @@ type backend struct {
 	sockets   []string // that this program's environment names
 	found     found
 	walled    walled
+	limited   limited
 }
 
 // Name implements driver.Driver.
@@ -125,12 +126,12 @@ func (b *backend) root(progress func(spec.Progress)) *place.Root {
 
 // Provision implements driver.Driver.
 func (b *backend) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionOptions) (driver.Session, error) {
-	s, err := b.resolve(s)
+	s, err := b.resolve(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	options := place.ProvisionOptions{
-		Replace: o.Replace, OrphanAfter: b.o.OrphanAfter, Resume: b.o.ResumeWindow, Notice: notice(s.Isolation, os.Geteuid()), Guard: hold(o.Authority),
+		Replace: o.Replace, OrphanAfter: b.o.OrphanAfter, Resume: b.o.ResumeWindow, Guard: hold(o.Authority),
 	}
 	root := b.root(o.Progress)
 	for attempt := 0; ; attempt++ {

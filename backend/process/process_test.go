@@ -139,17 +139,18 @@ func TestCaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := caps.Isolation.String() + "/" + caps.Network.String(); got != "none,guard/none,open" || !caps.Keyed || !caps.WritableRoots || !caps.HiddenPaths || !caps.Shielded {
+	if got := caps.Isolation.String() + "/" + caps.Network.String(); got != "none,guard,jail/none,open" || !caps.Keyed || !caps.WritableRoots || !caps.HiddenPaths || !caps.Shielded {
 		t.Errorf("probe: %s, %+v", got, caps)
 	}
-	for _, what := range []string{"jail", "standard", "strict", "network limited", "image", "limit_memory", "limit_pids", "limit_cpu", "hardening"} {
+	for _, what := range []string{"standard", "strict", "network limited", "image", "hardening"} {
 		if caps.Why(what) == "" {
 			t.Errorf("no reason is given for the lack of %s", what)
 		}
 	}
 	for level, want := range map[spec.Isolation]spec.Caps{
 		spec.IsolationNone:  {Isolation: spec.IsolationSet(spec.IsolationNone), Network: spec.NetworkSet(spec.NetworkOpen)},
-		spec.IsolationGuard: {Isolation: spec.IsolationSet(spec.IsolationGuard), Network: spec.NetworkSet(spec.NetworkNone), WritableRoots: true, HiddenPaths: true, Shielded: true},
+		spec.IsolationGuard: {Isolation: spec.IsolationSet(spec.IsolationGuard), Network: spec.NetworkSet(spec.NetworkNone), WritableRoots: true, HiddenPaths: true, Shielded: true, ConfinedSockets: true},
+		spec.IsolationJail:  {Isolation: spec.IsolationSet(spec.IsolationJail), Network: spec.NetworkSet(spec.NetworkNone), WritableRoots: true, HiddenPaths: true, Shielded: true, ConfinedSockets: true},
 	} {
 		got := provision(t, d, spec.Spec{Isolation: level}).Caps()
 		want.Backend, want.Keyed, want.Resume, want.Shell, want.Coreutils = "process", true, true, true, true
@@ -174,10 +175,9 @@ func TestRefused(t *testing.T) {
 		{"none with writable roots", spec.Spec{Isolation: "none", WritableRoots: []string{"/tmp"}}, spec.CodeUnsupported},
 		{"none with hidden paths", spec.Spec{Isolation: "none", HiddenPaths: []string{"/etc"}}, spec.CodeUnsupported},
 		{"limited network", spec.Spec{Network: "limited"}, spec.CodeUnsupported},
-		{"jail", spec.Spec{Isolation: "jail"}, spec.CodeUnsupported},
+		{"a hidden workdir in a jail", spec.Spec{Isolation: "jail", Workdir: "/tmp", HiddenPaths: []string{"/tmp"}}, spec.CodeInvalid},
 		{"a container's level", spec.Spec{Isolation: "strict"}, spec.CodeUnsupported},
 		{"an image", spec.Spec{Image: "busybox"}, spec.CodeUnsupported},
-		{"a limit", spec.Spec{Limits: spec.Limits{PIDs: 5}}, spec.CodeUnsupported},
 		{"hardening", spec.Spec{Hardening: spec.Hardening{ReadOnlyRoot: true}}, spec.CodeUnsupported},
 		{"no sense", spec.Spec{Isolation: "loose"}, spec.CodeInvalid},
 		{"/ writable", spec.Spec{Workdir: "/"}, spec.CodeInvalid},

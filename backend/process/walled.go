@@ -6,37 +6,62 @@ import (
 	"sync"
 
 	"github.com/berth-dev/berth/internal/isolate"
+	"github.com/berth-dev/berth/spec"
 )
 
-// walled remembers the wrapper that has once built the wall: trying it costs as much
-// as a place. It is asked again when it is another file, and after a failure. That it
-// may have become unable meanwhile makes no place weaker: it runs nothing then.
+// walled remembers the walls that the wrapper has once built: trying one costs as much
+// as a place. A wall is tried again when the wrapper is another file, and after a failure.
+// That it may have become unable meanwhile makes no place weaker: it runs nothing then.
 type walled struct {
-	mu   sync.Mutex
+	mu    sync.Mutex
+	built map[isolate.Trial]wrapper
+}
+
+// wrapper is the program that built a wall.
+type wrapper struct {
 	path string
 	info os.FileInfo
 }
 
-// probe returns why there is no wall, as isolate.Probe does.
-func (w *walled) probe(ctx context.Context, bwrap string) error {
-	path, err := isolate.Find(bwrap)
+// probe returns why there is no such wall, as isolate.Probe does.
+func (w *walled) probe(ctx context.Context, t isolate.Trial) error {
+	path, err := isolate.Find(t.Bwrap)
 	if err != nil {
 		return err
 	}
 	info, statErr := os.Stat(path)
 	w.mu.Lock()
-	known := statErr == nil && w.path == path && sameFile(w.info, info)
+	known, ok := w.built[t]
 	w.mu.Unlock()
-	if known {
+	if ok && statErr == nil && known.path == path && sameFile(known.info, info) {
 		return nil
 	}
-	if err := isolate.Probe(ctx, bwrap); err != nil || statErr != nil {
+	if err := isolate.Probe(ctx, t); err != nil || statErr != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.path, w.info = path, info
+	if w.built == nil {
+		w.built = map[isolate.Trial]wrapper{}
+	}
+	w.built[t] = wrapper{path, info}
 	return nil
+}
+
+// wall tries the wall of a level for whoever runs this. Root's is to be one that runs as
+// somebody else: keep is why that cannot be had, where another one can.
+func (b *backend) wall(ctx context.Context, level spec.Isolation) (keep, err error) {
+	t := isolate.Trial{Bwrap: b.o.Bwrap, Jail: level == spec.IsolationJail}
+	if os.Geteuid() != 0 {
+		return nil, b.walled.probe(ctx, t)
+	}
+	dropped := t
+	dropped.Drop = true
+	keep = b.walled.probe(ctx, dropped)
+	if spec.CodeOf(keep) != spec.CodeUnsupported {
+		return nil, keep
+	}
+	return keep, b.walled.probe(ctx, t)
 }
 
 // sameFile reports whether a file, so far as its attributes tell, is what it was.

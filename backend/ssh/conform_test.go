@@ -55,12 +55,15 @@ func conform(t *testing.T, transport func(io.ReadWriteCloser) io.ReadWriteCloser
 	o := farOptions(t, s)
 	o.Transport = transport
 	t.Cleanup(func() { reapAll(t, o) })
-	drivertest.Run(t, drivertest.Options{
+	suite := drivertest.Options{
 		Open:        func() (driver.Driver, error) { return ssh.New(o) },
-		Timeout:     2 * time.Minute,
 		OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
 		Soak: soak(),
-	})
+	}
+	if !suite.Soak {
+		suite.Timeout = 2 * time.Minute
+	}
+	drivertest.Run(t, suite)
 }
 
 // reapAll removes what a test has left, so that no guest outlives it.

@@ -30,8 +30,13 @@ import (
 const clientArg = "ssh-test-client"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == clientArg {
-		client(os.Args[2:])
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case clientArg:
+			client(os.Args[2:])
+		case workerArg:
+			os.Exit(worker(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
-	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -34,8 +34,8 @@ type host struct {
 }
 
 // connect asks for a place and opens a session on the guest that answers.
-func (h *host) connect(ctx context.Context, req *place.Request, auth driver.Authority, progress func(spec.Progress)) (driver.Session, error) {
-	c := call{verb: place.VerbConnect, req: req, auth: auth, progress: progress, changes: req.Mode == place.ModeProvision}
+func (h *host) connect(ctx context.Context, req *remote.Request, auth driver.Authority, progress func(spec.Progress)) (driver.Session, error) {
+	c := call{verb: remote.VerbConnect, req: req, auth: auth, progress: progress, changes: req.Mode == remote.ModeProvision}
 	s, answer, err := h.send(ctx, c)
 	if errors.Is(err, errNoDir) {
 		return nil, spec.New(spec.CodeNotFound, "no such sandbox")
@@ -68,8 +68,8 @@ func (h *host) connect(ctx context.Context, req *place.Request, auth driver.Auth
 func (h *host) redialer(id string, auth driver.Authority) guest.Dialer {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
 		req := h.request(auth)
-		req.Mode, req.ID = place.ModeDial, id
-		s, _, err := h.send(ctx, call{verb: place.VerbConnect, req: req, auth: auth})
+		req.Mode, req.ID = remote.ModeDial, id
+		s, _, err := h.send(ctx, call{verb: remote.VerbConnect, req: req, auth: auth})
 		if errors.Is(err, errNoDir) {
 			return nil, spec.New(spec.CodeNotFound, "the sandbox is gone")
 		}
@@ -123,7 +123,7 @@ func (h *host) explain(s *stream, err error) error {
 // call is one request to the far side.
 type call struct {
 	verb     string
-	req      *place.Request
+	req      *remote.Request
 	auth     driver.Authority
 	progress func(spec.Progress)
 	// changes says that it may have had an effect once it is sent.
@@ -138,7 +138,7 @@ var (
 )
 
 // ask sends a call whose answer is all there is.
-func (h *host) ask(ctx context.Context, c call) (*place.Answer, error) {
+func (h *host) ask(ctx context.Context, c call) (*remote.Answer, error) {
 	s, answer, err := h.send(ctx, c)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (h *host) ask(ctx context.Context, c call) (*place.Answer, error) {
 // send is the one way to the far side: it checks the fence, sends the request and
 // reads the answer, within answerTimeout. The guest binary is uploaded when it is
 // missed. The caller closes the stream.
-func (h *host) send(parent context.Context, c call) (*stream, *place.Answer, error) {
+func (h *host) send(parent context.Context, c call) (*stream, *remote.Answer, error) {
 	if err := c.auth.Check(parent); err != nil {
 		return nil, nil, err
 	}
@@ -185,9 +185,9 @@ func (h *host) send(parent context.Context, c call) (*stream, *place.Answer, err
 }
 
 // try sends the call once.
-func (h *host) try(ctx context.Context, c call) (*stream, *place.Answer, error) {
+func (h *host) try(ctx context.Context, c call) (*stream, *remote.Answer, error) {
 	need := "have"
-	if c.req.Mode == place.ModeProvision {
+	if c.req.Mode == remote.ModeProvision {
 		need = "make"
 	}
 	line := shell(placeScript, h.far.guestPath(h.bin.Hash), strconv.FormatInt(h.bin.Size, 10), h.far.dir, c.verb, need)
@@ -208,7 +208,7 @@ func (h *host) try(ctx context.Context, c call) (*stream, *place.Answer, error) 
 }
 
 // exchange sends the request and reads the answer.
-func (h *host) exchange(ctx context.Context, s *stream, c call) (*place.Answer, error) {
+func (h *host) exchange(ctx context.Context, s *stream, c call) (*remote.Answer, error) {
 	// A script that ends early says why by its exit status.
 	_ = within(ctx, func() error { return wire.WriteMessage(s, c.req) })
 	var head [1]byte
@@ -221,7 +221,7 @@ func (h *host) exchange(ctx context.Context, s *stream, c call) (*place.Answer, 
 	case head[0] != wire.FrameJSON:
 		return nil, c.lost(strayOutput(append(head[:], s.rest()...), s))
 	}
-	answer, err := place.ReadAnswer(io.MultiReader(bytes.NewReader(head[:]), s))
+	answer, err := remote.ReadAnswer(io.MultiReader(bytes.NewReader(head[:]), s))
 	switch {
 	case err == nil:
 		return answer, nil

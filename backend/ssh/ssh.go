@@ -16,7 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
-	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -159,6 +159,9 @@ func caps() spec.Caps {
 	for _, n := range []spec.Network{spec.NetworkNone, spec.NetworkLimited} {
 		c = c.AddMissing("network "+string(n), "a place on an ssh host uses the host's network; use network open")
 	}
+	for _, limit := range []string{"limit_memory", "limit_pids", "limit_cpu"} {
+		c = c.AddMissing(limit, "no control group is made on an ssh host: limit the remote user there")
+	}
 	return c.AddMissing("image", "a place on an ssh host has the host's file system")
 }
 
@@ -186,7 +189,7 @@ func (h *host) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionOp
 		return nil, err
 	}
 	req := h.request(o.Authority)
-	req.Mode, req.Replace = place.ModeProvision, o.Replace
+	req.Mode, req.Replace = remote.ModeProvision, o.Replace
 	req.OrphanAfterMS, req.ResumeMS = millis(h.o.OrphanAfter), millis(h.o.ResumeWindow)
 	req.SetSpec(s)
 	return h.connect(ctx, req, o.Authority, o.Progress)
@@ -198,13 +201,13 @@ func (h *host) Attach(ctx context.Context, key spec.Key, o driver.AttachOptions)
 		return nil, err
 	}
 	req := h.request(o.Authority)
-	req.Mode, req.Key = place.ModeAttach, key
+	req.Mode, req.Key = remote.ModeAttach, key
 	return h.connect(ctx, req, o.Authority, nil)
 }
 
 // Owned implements driver.Driver.
 func (h *host) Owned(ctx context.Context) ([]spec.Owned, error) {
-	c := call{verb: place.VerbList, req: h.request(driver.Authority{})}
+	c := call{verb: remote.VerbList, req: h.request(driver.Authority{})}
 	answer, err := h.ask(ctx, c)
 	if errors.Is(err, errNoDir) {
 		return nil, nil
@@ -224,12 +227,12 @@ func (h *host) Owned(ctx context.Context) ([]spec.Owned, error) {
 
 // Reap implements driver.Driver.
 func (h *host) Reap(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
-	return h.end(ctx, place.VerbReap, key, o)
+	return h.end(ctx, remote.VerbReap, key, o)
 }
 
 // Stop implements driver.Stopper.
 func (h *host) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
-	return h.end(ctx, place.VerbStop, key, o)
+	return h.end(ctx, remote.VerbStop, key, o)
 }
 
 func (h *host) end(ctx context.Context, verb string, key spec.Key, o driver.ReapOptions) error {
@@ -245,8 +248,8 @@ func (h *host) end(ctx context.Context, verb string, key spec.Key, o driver.Reap
 	return err
 }
 
-func (h *host) request(a driver.Authority) *place.Request {
-	return &place.Request{Owner: h.o.Owner, Epoch: a.Epoch}
+func (h *host) request(a driver.Authority) *remote.Request {
+	return &remote.Request{Owner: h.o.Owner, Epoch: a.Epoch}
 }
 
 // millis rounds up: a duration that is not zero stays so.

@@ -7,13 +7,13 @@ import (
 	"os"
 
 	"github.com/berth-dev/berth/internal/agent"
-	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/internal/place/remote"
 )
 
 func main() {
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "place" {
-		os.Exit(place.Main(args[1:]))
+		os.Exit(remote.Main(args[1:]))
 	}
 	os.Exit(agent.Main(args))
 }

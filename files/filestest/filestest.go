@@ -82,16 +82,21 @@ func Cases() []Case {
 	return all
 }
 
-// caseTimeout bounds a case of Run.
-const caseTimeout = time.Minute
+// timeout bounds a case of Run.
+func (e Env) timeout() time.Duration {
+	if e.Soak {
+		return 10 * time.Minute
+	}
+	return time.Minute
+}
 
 // Run runs every case as a subtest on what open returns for it.
 func Run(t *testing.T, open func(t *testing.T) Env) {
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
-			defer cancel()
 			e := open(t)
+			ctx, cancel := context.WithTimeout(t.Context(), e.timeout())
+			defer cancel()
 			if missing := c.Missing(ctx, e); missing != "" {
 				t.Skip(missing)
 			}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/spec"
@@ -126,6 +128,7 @@ func writeIsAtomic(ctx context.Context, t T, e Env) {
 	replacements := e.scaled(30, 1000)
 	done := make(chan struct{})
 	var readers sync.WaitGroup
+	var reads atomic.Int64
 	for range 2 {
 		readers.Go(func() {
 			for {
@@ -143,16 +146,21 @@ func writeIsAtomic(ctx context.Context, t T, e Env) {
 					t.Errorf("a reader saw %d bytes that nobody wrote", len(got))
 					return
 				}
+				reads.Add(1)
 			}
 		})
 	}
+	began := time.Now()
 	for i := range replacements {
 		if err := e.writeString(ctx, e.path("f"), content(i%5), files.WriteOptions{}); err != nil {
-			t.Errorf("write: %v", err)
+			t.Errorf("replacement %d: %v", i, err)
+			break
 		}
 	}
+	took := time.Since(began)
 	close(done)
 	readers.Wait()
+	t.Logf("%d replacements in %v, %d reads meanwhile", replacements, took, reads.Load())
 	e.contains(ctx, t, e.Dir, "f")
 }
 

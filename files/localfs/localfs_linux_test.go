@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 	before := openFiles(t)
 	filestest.Run(t, func(t *testing.T) filestest.Env {
 		dir := tempDir(t)
-		return filestest.Env{FS: localfs.New(dir), Dir: dir, Shell: shell}
+		return filestest.Env{FS: localfs.New(dir), Dir: dir, Shell: shell, Soak: os.Getenv("BERTH_TEST_SOAK") != ""}
 	})
 	runtime.GC() // a File that a case forgot to close would be counted only until then
 	if after := openFiles(t); after > before {

@@ -1,6 +1,7 @@
 package memfs_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/berth-dev/berth/files"
@@ -22,7 +23,7 @@ func open(t *testing.T) (*memfs.FS, string) {
 func TestContract(t *testing.T) {
 	filestest.Run(t, func(t *testing.T) filestest.Env {
 		fsys, dir := open(t)
-		return filestest.Env{FS: fsys, Dir: dir}
+		return filestest.Env{FS: fsys, Dir: dir, Soak: os.Getenv("BERTH_TEST_SOAK") != ""}
 	})
 }
 

@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/fileserver"
 	"github.com/berth-dev/berth/internal/agent/job"
+	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -67,6 +69,9 @@ func (a *agent) accept(l net.Listener) {
 		case slots <- struct{}{}:
 			go func() {
 				defer func() { <-slots }()
+				if a.cfg.peer == peer.Engine {
+					defer peer.Awake(unixConn)()
+				}
 				_ = conn.SetDeadline(time.Now().Add(helloTime))
 				a.converse(conn, func() { _ = conn.SetDeadline(time.Time{}) })
 			}()
@@ -185,46 +190,42 @@ func (cl *client) dispatch(s *wire.Stream, req *wire.Request) error {
 	a := cl.agent
 	switch req.Op {
 	case wire.OpPing:
-		return reply(s, &wire.Reply{})
+		return stream.Reply(s, &wire.Reply{})
 	case wire.OpStatus:
-		return reply(s, &wire.Reply{Status: a.status()})
+		return stream.Reply(s, &wire.Reply{Status: a.status()})
 	case wire.OpBye:
 		a.bye(cl.name)
-		return reply(s, &wire.Reply{})
+		return stream.Reply(s, &wire.Reply{})
 	case wire.OpShutdown:
 		if req.Shutdown == nil || req.Shutdown.GraceMS < 0 || req.Shutdown.GraceMS > spec.MaxTimeout.Milliseconds() {
-			return errIncomplete
+			return stream.ErrIncomplete
 		}
-		err := reply(s, &wire.Reply{})
+		err := stream.Reply(s, &wire.Reply{})
 		a.life.end(time.Duration(req.Shutdown.GraceMS) * time.Millisecond)
 		return err
 	case wire.OpExec:
 		if req.Exec == nil {
-			return errIncomplete
+			return stream.ErrIncomplete
 		}
 		return cl.exec(s, req.Exec)
 	case wire.OpAttach:
 		if req.Attach == nil {
-			return errIncomplete
+			return stream.ErrIncomplete
 		}
 		return cl.attach(s, req.Attach)
 	case wire.OpData:
 		if req.Data == nil {
-			return errIncomplete
+			return stream.ErrIncomplete
 		}
 		return cl.data(s, req.Data)
+	case wire.OpTerminate:
+		return cl.terminate(s, req.Terminate)
+	case wire.OpRunning:
+		return cl.running(s)
 	}
 	if job.Serves(req.Op) {
 		return cl.job(s, req)
 	}
-	return cl.file(s, req)
-}
-
-var errIncomplete = spec.New(spec.CodeInvalid, "the request is incomplete")
-
-func reply(s *wire.Stream, r *wire.Reply) error {
-	if wire.WriteMessage(s, r) != nil {
-		return stream.ErrGone
-	}
-	return nil
+	files := fileserver.Server{Files: a.files, Buffers: &a.buffers, ChunkBytes: cl.profile.ChunkBytes}
+	return files.Serve(s, req)
 }

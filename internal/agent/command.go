@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/job"
+	"github.com/berth-dev/berth/internal/agent/oom"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/agent/wall"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -22,7 +24,9 @@ import (
 // any more. It belongs to the place: connections hold it and let go of it.
 type command struct {
 	id, key string
+	name    string // argv[0]
 	grace   time.Duration
+	job     bool // a job's, whose record keeper has
 
 	// ready is closed when the command has started or has failed to; what
 	// follows is fixed from then on.
@@ -34,6 +38,7 @@ type command struct {
 	in       *stream.Inlet     // nil where nobody asked
 	drains   [2]*stream.Outlet // of what nobody asked for, where it is kept or silence is to be seen
 	keeper   *job.Job          // takes all output; nil where it is not kept
+	memory   *oom.Mark         // nil where memory is not watched
 
 	// finished is closed when exit is known and all output has been read.
 	finished chan struct{}
@@ -49,13 +54,21 @@ type command struct {
 	killer   *killer
 	timedOut bool
 	noOutput bool // it timed out for its silence
+	// asked: somebody has asked for its end by its key while it ran; terminated is
+	// what is answered to that from now on.
+	asked      bool
+	terminated spec.KillOutcome
 }
 
 func newCommand(req *wire.ExecRequest) *command {
-	return &command{
+	c := &command{
 		id: req.ID, key: req.Key, grace: time.Duration(req.GraceMS) * time.Millisecond,
 		ready: make(chan struct{}), finished: make(chan struct{}),
 	}
+	if len(req.Args) > 0 {
+		c.name = string(req.Args[0])
+	}
+	return c
 }
 
 // killer is one ending of a command's tree.
@@ -124,18 +137,25 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 		p.closeNear()
 		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	taken := a.groups.Take()
+	taken, mark := a.groups.Take(), a.memory.Begin()
 	process, group, err := l.Start(a.reaper, taken, p.far)
 	if group == nil {
 		a.groups.Release(taken)
 	}
 	if err != nil {
+		a.memory.Forget(mark)
 		a.groups.Release(group)
 		p.closeNear()
 		return err
 	}
+	a.memory.Offer(process.PID)
+	c.memory = mark
 	c.process = process
+	if c.keeper != nil {
+		group.Rest()
+	}
 	c.tree = proc.NewTree(a.reaper, c.process, tag, group)
+	a.roster.add(c) // before anybody hears that a job has started
 	if c.keeper != nil {
 		c.keeper.Started(c.process.PID, func(grace time.Duration) { c.end(grace) })
 	}
@@ -217,6 +237,9 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 		if err != nil {
 			return err
 		}
+		if a.wall != nil && (i == 1 || req.Merge) {
+			o.KeepTail(wall.TailBytes)
+		}
 		if asked {
 			c.out[i] = o
 		} else {
@@ -278,10 +301,13 @@ func (a *agent) attend(c *command, group *proc.Group, timeout, silence time.Dura
 	for _, o := range c.outlets() {
 		<-o.Done()
 	}
-	c.conclude()
+	ours := c.conclude()
+	c.exit.OOM = a.memory.Ended(c.memory, oom.End{Status: c.exit.Code, Ours: ours})
+	a.wall.Tell(&c.exit, c.lastError)
 	a.groups.Release(group)
 	c.keptExit()
 	close(c.finished)
+	a.roster.remove(c)
 	a.table.finish(c)
 	a.life.commandEnded()
 }
@@ -330,15 +356,20 @@ func alarm(begun time.Time, after time.Duration) (rings <-chan time.Time, stop f
 }
 
 // conclude waits for an ending that is under way and writes the exit down. From then
-// on the tree has no group: the next command may have it.
-func (c *command) conclude() {
+// on the tree has no group: the next command may have it. ended says that the command
+// was ended by us.
+func (c *command) conclude() (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k := c.killer; k != nil {
+		ended = true
 		c.mu.Unlock()
 		<-k.done
 		c.mu.Lock()
 		c.exit.Kill, c.exit.Survivors = string(k.outcome), k.survivors
+		if c.asked && c.terminated == spec.KillNone {
+			c.terminated = k.outcome
+		}
 	}
 	c.killer = nil // a later one finds what the command has left behind
 	user, system := c.tree.CPUTime()
@@ -360,6 +391,17 @@ func (c *command) conclude() {
 			*total = o.Bytes()
 		}
 	}
+	return ended
+}
+
+// lastError is the end of what the command wrote to stderr, as far as that was read.
+func (c *command) lastError() []byte {
+	for _, o := range c.outlets() {
+		if tail := o.Tail(); tail != nil {
+			return tail
+		}
+	}
+	return nil
 }
 
 // outlets are those of all output that is read.

@@ -29,7 +29,7 @@ var (
 func (cl *client) exec(s *wire.Stream, req *wire.ExecRequest) error {
 	a := cl.agent
 	if len(req.ID) > maxIDBytes || len(req.Key) > spec.MaxKeyBytes {
-		return errIncomplete
+		return stream.ErrIncomplete
 	}
 	c, fresh := a.table.claim(req, cl.name)
 	if c == nil {

@@ -20,6 +20,7 @@ func (a *agent) openJobs() error {
 	if err != nil {
 		return err
 	}
+	a.first = a.first || registry.Fresh()
 	a.jobs = &job.Server{Registry: registry, Buffers: &a.buffers, Start: a.startJob}
 	return nil
 }
@@ -40,7 +41,9 @@ func (a *agent) startJob(req *wire.ExecRequest, j *job.Job) error {
 	run := *req
 	run.Key, run.Keep = "", false
 	run.Merge, run.Stdin, run.Stdout, run.Stderr = true, false, false, false
-	return a.start(newCommand(&run), &run, j, 0)
+	c := newCommand(&run)
+	c.job = true
+	return a.start(c, &run, j, 0)
 }
 
 // start starts a command that has been claimed. j, unless it is nil, keeps its output.
@@ -77,6 +80,12 @@ func (a *agent) endJobs(grace time.Duration) {
 func (c *command) keptExit() {
 	if c.keeper == nil {
 		return
+	}
+	c.mu.Lock()
+	terminated := c.terminated
+	c.mu.Unlock()
+	if terminated != spec.KillNone {
+		c.keeper.Settle(terminated)
 	}
 	kill := spec.KillOutcome(c.exit.Kill)
 	c.keeper.Ended(&c.exit, kill == spec.KillTerminated || kill == spec.KillUnknown)

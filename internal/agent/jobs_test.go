@@ -69,3 +69,36 @@ func TestJobGoesOnAfterHandOver(t *testing.T) {
 		t.Errorf("the log: %q, %v", data, err)
 	}
 }
+
+// A job that runs holds two descriptors of the guest, its output and its log: every start
+// of a process pays for each. When it has ended nothing of it is held, nor its group left.
+func TestJobsHoldFewDescriptors(t *testing.T) {
+	p := startPlace(t, "--state", t.TempDir())
+	h := p.dial("a")
+	for range 20 { // as many groups are free as ever are
+		h.run(command("true"))
+	}
+	before := p.footprint()
+	const count = 20
+	var ids []string
+	for range count {
+		start := jobRequest(wire.OpJobStart, wire.JobRequest{Owner: "a"})
+		start.Exec = shell("exec sleep 300")
+		started, err := h.call(start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, started.Job.ID)
+	}
+	eventually(t, "a job holds two descriptors", func() bool { return p.footprint().fds <= before.fds+2*count })
+	for _, id := range ids {
+		killed, err := h.call(jobRequest(wire.OpJobKill, wire.JobRequest{Owner: "a", ID: id}))
+		if err != nil || killed.Job.State != string(spec.JobKilled) {
+			t.Errorf("kill: %+v, %v", killed, err)
+		}
+	}
+	eventually(t, "nothing is held of them", func() bool {
+		now := p.footprint()
+		return now.fds <= before.fds && now.children == 0
+	})
+}

@@ -105,12 +105,8 @@ func timeoutKillsTheTree(t *testing.T, p *place) {
 	if !got.Exit.TimedOut || got.Exit.Signal != 9 || got.Stdout != "before\n" || got.Stderr != "" {
 		t.Errorf("got %+v", got)
 	}
-	want := spec.KillTerminated
-	if h.hello.KillTree != string(spec.KillTreeConfirmed) {
-		want = spec.KillUnknown
-	}
-	if got.Exit.Kill != want || len(got.Exit.Survivors) > 0 {
-		t.Errorf("kill: %q %v, want %q", got.Exit.Kill, got.Exit.Survivors, want)
+	if got.Exit.Kill != spec.KillTerminated || len(got.Exit.Survivors) > 0 {
+		t.Errorf("kill: %q %v", got.Exit.Kill, got.Exit.Survivors)
 	}
 	mustBeGone(t, procs)
 	if again := h.run(command("echo", "alive")); again.Stdout != "alive\n" {

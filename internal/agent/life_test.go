@@ -29,7 +29,7 @@ func TestShutdown(t *testing.T) {
 	stubborn := h.mustStart(shell("trap '' TERM; echo up; while :; do sleep 0.05; done"))
 	eventually(t, "it is up", func() bool { return stubborn.out[0].len() > 0 })
 	leader := findProc(t, itoa(stubborn.started.PID))
-	if _, err := h.call(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{GraceMS: 500}}); err != nil {
+	if _, err := h.call(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{GraceMS: 2000}}); err != nil {
 		t.Fatalf("shutdown: %v", err)
 	}
 	p.waitEnd(20 * time.Second)

@@ -11,8 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/idmap"
+	"github.com/berth-dev/berth/internal/agent/limit"
 	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
+	"github.com/berth-dev/berth/internal/agent/wall"
 )
 
 // The exit statuses of the guest binary.
@@ -20,6 +23,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitUnable = 3 // this machine cannot do what was asked for
 )
 
 // errUsage marks a command line that makes no sense.
@@ -30,7 +34,9 @@ var errUsage = errors.New("usage: berth-guest serve|relay|version [flags]")
 //	serve    be the guest of a place; returns when the place has ended
 //	relay    join stdin and stdout to a guest's socket
 //	version  print the version
+//	mount    become a program to which files of root are another user's; see package idmap
 //	launch   become a command: for serve's own use
+//	join     become a program in control groups
 func Main(args []string) int {
 	verb := ""
 	if len(args) > 0 {
@@ -39,7 +45,11 @@ func Main(args []string) int {
 	var err error
 	switch verb {
 	case "serve":
-		err = serve(args, os.Args[1:len(os.Args)-len(args)-1])
+		err = serve(args, before(args))
+	case idmap.Verb:
+		err = idmap.Main(args, before(args))
+	case "join":
+		err = limit.Join(args)
 	case "launch":
 		err = proc.Become()
 	case "relay":
@@ -52,7 +62,10 @@ func Main(args []string) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errUsage):
+	case errors.Is(err, idmap.ErrUnable):
+		fmt.Fprintln(os.Stderr, "berth-guest:", err)
+		return exitUnable
+	case errors.Is(err, errUsage), errors.Is(err, limit.ErrUsage), errors.Is(err, idmap.ErrUsage):
 		fmt.Fprintln(os.Stderr, "berth-guest:", err)
 		return exitUsage
 	default:
@@ -60,6 +73,10 @@ func Main(args []string) int {
 		return exitFailed
 	}
 }
+
+// before returns the arguments of this program that stand before the verb whose own are
+// args.
+func before(args []string) []string { return os.Args[1 : len(os.Args)-len(args)-1] }
 
 // config is what the arguments of serve say.
 type config struct {
@@ -83,7 +100,10 @@ type config struct {
 	notice      string
 	state       string // where jobs are kept; "": nowhere
 
-	self []string // the arguments, before a verb, that make this program a guest
+	limit   limit.Config
+	wall    wall.Config
+	confine bool     // commands, by package confine
+	self    []string // the arguments, before a verb, that make this program a guest
 }
 
 func parseServe(args []string) (*config, error) {
@@ -106,6 +126,9 @@ func parseServe(args []string) (*config, error) {
 	f.DurationVar(&c.grace, "grace", 5*time.Second, "time between TERM and KILL at the end")
 	f.StringVar(&c.notice, "notice", "", "what a person should know about the place")
 	f.StringVar(&c.state, "state", "", "directory of the place's state: without it there are no jobs")
+	c.wall.Flags(f)
+	f.BoolVar(&c.confine, "confine", false, "keep commands from sockets of others and from parts of the kernel")
+	c.limit.Flags(f)
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: serve: %w", errUsage, err)
 	}

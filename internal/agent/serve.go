@@ -16,10 +16,13 @@ import (
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
+	"github.com/berth-dev/berth/internal/agent/confine"
 	"github.com/berth-dev/berth/internal/agent/job"
+	"github.com/berth-dev/berth/internal/agent/oom"
 	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/agent/wall"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -32,11 +35,16 @@ type agent struct {
 	reaper  *proc.Reaper
 	groups  *proc.Groups // nil where there are none to be had
 	table   *table
+	roster  *roster
 	life    *life
 	files   files.FS
 	jobs    *job.Server // nil without a directory for the place's state
+	wall    *wall.Wall  // nil without one
+	memory  *oom.Watch  // nil where memory that ran out leaves no trace
 	// changesUser: a command can run as another user.
 	changesUser bool
+	// first: no earlier guest has served the place.
+	first bool
 }
 
 // maxThreads bounds how many threads of the guest run at one time.
@@ -57,7 +65,13 @@ func serve(args, self []string) error {
 		return err
 	}
 	cfg.self = self
+	if err := cfg.wall.DropRoot(); err != nil {
+		return err
+	}
 	if err := proc.CloseInherited(cfg.listenFD); err != nil {
+		return err
+	}
+	if err := cfg.confineCommands(); err != nil {
 		return err
 	}
 	// Most of what the guest allocates are frames that are gone at once, and its
@@ -74,6 +88,25 @@ func serve(args, self []string) error {
 		return err
 	}
 	return a.run(listener, signals)
+}
+
+// confineCommands does what --confine asks for, and adds what a person should know of it to
+// the notice.
+func (c *config) confineCommands() error {
+	if !c.confine {
+		return nil
+	}
+	// A guest that has dropped root is in no user namespace of its own, in which new
+	// ones could be forbidden.
+	notice, err := confine.Install(confine.Options{RefuseClone3: c.wall.Drops()})
+	if err != nil {
+		return err
+	}
+	if c.notice != "" && notice != "" {
+		notice = "; " + notice
+	}
+	c.notice += notice
+	return nil
 }
 
 // listen makes the socket that the host comes to; nil for stdio.
@@ -115,8 +148,9 @@ func newAgent(cfg *config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), table: newTable(cfg.resume), life: newLife(cfg), files: fsys, changesUser: proc.CanChangeUser()}
-	a.reaper = proc.NewReaper(a.groups.Sweep)
+	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg), files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	cfg.limit.SpareThreads()
+	a.reaper = proc.NewReaper(cfg.peer == peer.Engine, a.groups.Sweep)
 	if err := a.openJobs(); err != nil {
 		return nil, err
 	}
@@ -198,6 +232,8 @@ func (l *life) dismiss() {
 func (a *agent) status() *wire.Status {
 	s := a.life.status()
 	s.Version, s.Notice = Version(), a.cfg.notice
+	u := a.memory.Usage()
+	s.MemoryBytes, s.MemoryPeakBytes, s.OOMKills = u.Current, u.Peak, u.Kills
 	return s
 }
 

@@ -69,6 +69,13 @@ func (t *table) find(id string) *command {
 	return t.byID[id]
 }
 
+// keyed returns the command with this key, or nil.
+func (t *table) keyed(key string) *command {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[key]
+}
+
 // take is find, with the command held.
 func (t *table) take(id, owner string) *command {
 	t.mu.Lock()

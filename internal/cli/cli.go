@@ -85,7 +85,7 @@ container, another machine over SSH. It behaves the same in all of them.`,
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "say on stderr what is being done")
 	verb.AddSettings(root.PersistentFlags(), "config")
 	root.AddCommand(
-		newRun(a), newExec(a), newUp(a), newLs(a), newInfo(a), newDown(a),
+		newRun(a), newExec(a), newPs(a), newKill(a), newUp(a), newLs(a), newInfo(a), newDown(a),
 		filescmd.NewCp(&a.Env), filescmd.NewCat(&a.Env), filescmd.NewWrite(&a.Env), filescmd.New(&a.Env), jobscmd.New(&a.Env),
 		newDoctor(a), newConform(a), newVersion(a), newCompletion(a),
 	)

@@ -73,6 +73,11 @@ type statusLine struct {
 	// those that are hidden from them.
 	Writes []string `json:"writes,omitempty"`
 	Hides  []string `json:"hides,omitempty"`
+	// Limits are those in force; what follows is what the place uses of its memory.
+	Limits          spec.Limits `json:"limits,omitzero"`
+	MemoryBytes     int64       `json:"memory_bytes,omitempty"`
+	MemoryPeakBytes int64       `json:"memory_peak_bytes,omitempty"`
+	OOMKills        int64       `json:"oom_kills,omitempty"`
 }
 
 func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
@@ -108,6 +113,7 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 		rows = append(rows, []string{"notice", st.Notice})
 	}
 	rows = append(rows, capsRows(caps)...)
+	rows = append(rows, usageRows(st)...)
 	for _, path := range st.Writable {
 		rows = append(rows, []string{"writes", path})
 	}
@@ -115,6 +121,28 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 		rows = append(rows, []string{"hides", path})
 	}
 	return a.Table(rows)
+}
+
+// usageRows says what the place uses of what it may use.
+func usageRows(st spec.Status) [][]string {
+	var rows [][]string
+	if st.MemoryBytes > 0 {
+		text := console.Bytes(st.MemoryBytes)
+		if st.Limits.MemoryBytes > 0 {
+			text += " of " + console.Bytes(st.Limits.MemoryBytes)
+		}
+		rows = append(rows, []string{"memory", text + ", at most " + console.Bytes(st.MemoryPeakBytes)})
+	}
+	if st.OOMKills > 0 {
+		rows = append(rows, []string{"out of memory", strconv.FormatInt(st.OOMKills, 10) + " processes killed"})
+	}
+	if st.Limits.PIDs > 0 {
+		rows = append(rows, []string{"processes", "at most " + strconv.FormatInt(st.Limits.PIDs, 10)})
+	}
+	if st.Limits.CPUMillis > 0 {
+		rows = append(rows, []string{"CPUs", "at most " + strconv.FormatFloat(float64(st.Limits.CPUMillis)/1000, 'g', -1, 64)})
+	}
+	return rows
 }
 
 func newStatusLine(st spec.Status) *statusLine {
@@ -129,6 +157,7 @@ func newStatusLine(st spec.Status) *statusLine {
 		State: st.State, Started: st.Started, UptimeMS: st.Uptime.Milliseconds(), Clients: st.Clients, Commands: st.Commands,
 		IdleInMS: left(st.IdleIn), ExpiresInMS: left(st.ExpiresIn), GuestVersion: st.GuestVersion, Notice: st.Notice,
 		Writes: st.Writable, Hides: st.Hidden,
+		Limits: st.Limits, MemoryBytes: st.MemoryBytes, MemoryPeakBytes: st.MemoryPeakBytes, OOMKills: st.OOMKills,
 	}
 }
 

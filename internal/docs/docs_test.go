@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-dev/berth/drivertest"
 )
 
 // The program that README shows is one that is built and run.
@@ -40,6 +42,26 @@ func TestReadmeIsCurrent(t *testing.T) {
 	for _, name := range []string{"caps", "bench"} {
 		if !strings.Contains(string(text), "<!-- begin "+name+" -->\n|") {
 			t.Errorf("README.md has no table %q", name)
+		}
+	}
+}
+
+// The table of what each wall stops has a row for each probe, with its words.
+func TestWallsAreCurrent(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "walls.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "<!-- begin walls -->\n")
+	table, _, _ = strings.Cut(table, "<!-- end walls -->")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	probes := drivertest.Probes()
+	if len(rows) != len(probes)+2 {
+		t.Fatalf("docs/walls.md has %d rows for %d probes; run bench -walls and internal/docs -walls", len(rows)-2, len(probes))
+	}
+	for i, p := range probes {
+		if !strings.Contains(rows[i+2], "| "+p.What) {
+			t.Errorf("row %q is not about %s", rows[i+2], p.Name)
 		}
 	}
 }

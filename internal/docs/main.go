@@ -1,11 +1,18 @@
 // Command docs writes the tables of the documents that come from the code: error
-// codes, settings, what guard hides, what each backend enforces, and what bench
-// measures. Each stands
-// between two markers, "<!-- begin NAME -->" and "<!-- end NAME -->".
+// codes, settings, what guard hides, what each backend enforces, what each wall stops,
+// and what bench measures. Each stands between two markers, "<!-- begin NAME -->" and
+// "<!-- end NAME -->".
 //
 //	go run ./internal/docs                      error codes, settings, what guard hides
 //	go run ./internal/docs -caps FILE           also the capabilities, from `go run ./bench -caps` lines
 //	go run ./internal/docs -bench FILE          also the measurements, from `go run ./bench -json` lines
+//	go run ./internal/docs -walls FILE          also what each wall stops, from `bench -walls` lines
+//
+// The lines of -walls are those of root and of an ordinary user, who needs the program:
+//
+//	go build -o /tmp/bench ./bench
+//	setpriv --reuid 1001 --regid 1001 --clear-groups env HOME=DIR /tmp/bench -walls -backend none,guard,jail >FILE
+//	/tmp/bench -walls >>FILE
 //
 // A test fails while a document and the code disagree.
 package main
@@ -13,12 +20,15 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/drivertest"
 	"github.com/berth-dev/berth/internal/config"
 	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/spec"
@@ -27,29 +37,38 @@ import (
 func main() {
 	caps := flag.String("caps", "", "file of capabilities, one JSON object a line")
 	bench := flag.String("bench", "", "file of measurements, one JSON object a line")
+	walls := flag.String("walls", "", "file of what walls stop, one JSON object a line")
 	flag.Parse()
-	if err := update("README.md", *caps, *bench); err != nil {
+	err := errors.Join(
+		update("README.md",
+			table{"codes", func() (string, error) { return codes(), nil }},
+			table{"settings", func() (string, error) { return settings(), nil }},
+			table{"hidden", func() (string, error) { return hidden(), nil }},
+			table{"caps", func() (string, error) { return fromFile(*caps, capsTable) }},
+			table{"bench", func() (string, error) { return fromFile(*bench, benchTable) }},
+		),
+		update("docs/walls.md", table{"walls", func() (string, error) { return fromFile(*walls, wallsTable) }}),
+	)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}
 }
 
-func update(path, caps, bench string) error {
+// table is what stands between the markers of its name; "" leaves that as it is.
+type table struct {
+	name string
+	make func() (string, error)
+}
+
+// update makes the tables of a document anew.
+func update(path string, tables ...table) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	out := string(text)
-	for _, table := range []struct {
-		name string
-		make func() (string, error)
-	}{
-		{"codes", func() (string, error) { return codes(), nil }},
-		{"settings", func() (string, error) { return settings(), nil }},
-		{"hidden", func() (string, error) { return hidden(), nil }},
-		{"caps", func() (string, error) { return fromFile(caps, capsTable) }},
-		{"bench", func() (string, error) { return fromFile(bench, benchTable) }},
-	} {
+	for _, table := range tables {
 		body, err := table.make()
 		if err != nil {
 			return err
@@ -204,6 +223,50 @@ func limits(c spec.Caps) string {
 	return strings.Join(names, ",")
 }
 
+// wall is one line of bench -walls: a place, and what the probes found.
+type wall struct {
+	Name     string               `json:"name"`
+	Findings []drivertest.Finding `json:"findings"`
+}
+
+// wallsTable has a row a probe and a column a place.
+func wallsTable(r io.Reader) (string, error) {
+	walls, err := jsonLines[wall](r)
+	if err != nil {
+		return "", err
+	}
+	cells := map[drivertest.Verdict]string{
+		drivertest.WallStopped: "stopped", drivertest.WallOpen: "**open**", drivertest.WallReported: "reported", drivertest.WallUntried: "-",
+	}
+	var b strings.Builder
+	b.WriteString("| | |")
+	for _, w := range walls {
+		b.WriteString(" " + w.Name + " |")
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(walls)) + "\n")
+	topic := ""
+	for _, p := range drivertest.Probes() {
+		head := ""
+		if p.Topic != topic {
+			head, topic = p.Topic, p.Topic
+		}
+		fmt.Fprintf(&b, "| %s | %s", head, p.What)
+		if p.Network != spec.NetworkDefault {
+			fmt.Fprintf(&b, ", network %s", p.Network)
+		}
+		b.WriteString(" |")
+		for _, w := range walls {
+			i := slices.IndexFunc(w.Findings, func(f drivertest.Finding) bool { return f.Probe == p.Name })
+			if i < 0 {
+				return "", fmt.Errorf("%s says nothing of %s", w.Name, p.Name)
+			}
+			b.WriteString(" " + cells[w.Findings[i].Verdict] + " |")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
 // measurement is one line of bench -json.
 type measurement struct {
 	Name, Backend, Against string
@@ -230,6 +293,7 @@ func benchTable(r io.Reader) (string, error) {
 func jsonLines[T any](r io.Reader) ([]T, error) {
 	var out []T
 	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
 		var v T
 		if err := json.Unmarshal(sc.Bytes(), &v); err != nil {

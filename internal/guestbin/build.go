@@ -24,7 +24,7 @@ import (
 var guestPackages = []string{
 	"cmd/berth-guest", "files", "files/internal/ignore", "files/internal/nfa", "files/internal/pattern", "files/internal/source",
 	"files/localfs", "files/localfs/internal/beneath", "files/localfs/internal/sys",
-	"internal/agent", "internal/agent/job", "internal/agent/joblog", "internal/agent/peer", "internal/agent/proc", "internal/agent/stream", "internal/place", "internal/wire", "spec",
+	"internal/agent", "internal/agent/confine", "internal/agent/drop", "internal/agent/fileserver", "internal/agent/idmap", "internal/agent/job", "internal/agent/joblog", "internal/agent/limit", "internal/agent/oom", "internal/agent/peer", "internal/agent/proc", "internal/agent/stream", "internal/agent/wall", "internal/cgroup", "internal/place", "internal/place/remote", "internal/wire", "spec",
 }
 
 // Build returns the binary that this module's source makes: from the cache if it is

@@ -11,112 +11,74 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// Policy is what a guard is to enforce. All paths are absolute.
-type Policy struct {
-	// Bwrap is the wrapper's path.
-	Bwrap string
-	// Workdir is writable; it must exist.
-	Workdir string
-	// WritableRoots are writable beside it; each must be a directory.
-	WritableRoots []string
-	// OptionalRoots are writable if they exist: the temporary directories.
-	OptionalRoots []string
-	// Hidden are files and directories that nothing inside can read. Those that
-	// do not exist are passed over. None may contain a writable root.
-	Hidden []string
-	// Own are directories in whose stead the sandbox gets an empty one of its own,
-	// if they exist: where programs put sockets by which they are commanded.
-	Own []string
-	// State is hidden too, but for a workdir inside it. Nothing inside can put
-	// another directory in its place.
-	State string
-	// Program is the executable to be run. It stays readable wherever it lies,
-	// and nothing inside can write to it or put another one in its place.
-	Program string
-	// Protected are files and directories that get the same care where they lie
-	// in a writable root.
-	Protected []string
-	// Network is NetworkNone or NetworkOpen.
-	Network spec.Network
-	// InfoFD is the descriptor on which the wrapper says which process it made.
-	// 0: it does not say.
-	InfoFD int
-}
-
 // programInside is where a program is shown whose own path is not to be seen inside.
 const programInside = "/run/berth-guest"
 
 // kernelDirs are the kernel's interfaces; no root may lie there.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
 
-// Wall is a sandbox to be built: the wrapper's command line, and what that enforces.
-type Wall struct {
-	Path string
-	Args []string
-	// Writable and Hidden are the paths in force, free of links: the roots that
-	// exist, and what exists of what is hidden.
-	Writable, Hidden []string
-	// Sealed are the mount points on which it stands. Nothing inside can remove
-	// one, but the kernel does when somebody outside replaces what lies there.
-	Sealed []string
-	// Detach says that mounts are shared on this machine: the wrapper is to be
-	// started in a mount namespace in which none is, or a mount that is made later
-	// appears inside and can be written there.
-	Detach bool
-}
-
 // Guard returns the wall round the policy's program, which is run with argv (its
-// arguments, without its name) as pid 1. It refuses with CodeInvalidPath a root that
-// does not exist, and with CodeInvalid one that cannot be writable, a hidden path that
-// contains a writable root, and a path that leads elsewhere by a symbolic link which
-// commands can replace. A wrapper that lies in a writable root is CodeUnsupported.
-//
-// The order is the meaning: a mount covers those before it, and a bind shows the
-// machine's own directory again, without what had been mounted in it.
+// arguments, without its name) as pid 1: everything can be read that is not hidden. What
+// the program is to do for the wall is added to its arguments. It refuses with
+// CodeInvalidPath a root that does not exist, and with CodeInvalid one that cannot be
+// writable, a hidden path that contains a writable root, and a path that leads elsewhere
+// by a symbolic link which commands can replace. A wrapper that lies in a writable root is
+// CodeUnsupported.
 func Guard(p Policy, argv []string) (Wall, error) {
-	l, err := p.resolve()
+	l, err := p.resolve(false)
 	if err != nil {
 		return Wall{}, err
 	}
-	args := namespaces(p.Network)
+	return l.build(&p, slices.Concat(base(), resolver(p.Network)), argv), nil
+}
+
+// build puts the layout's own mounts after those of the level.
+func (l *layout) build(p *Policy, mounts, argv []string) Wall {
+	args := l.namespaces(p.Network)
 	if p.InfoFD != 0 {
 		args = append(args, "--info-fd", strconv.Itoa(p.InfoFD))
 	}
-	args = append(args, base()...)
-	args = append(args, resolver(p.Network)...)
-	pins, inState := l.pins()
-	for _, dir := range slices.Concat(l.roots, pins) {
-		args = append(args, "--bind", dir, dir)
+	args = append(args, mounts...)
+	if l.drop != nil { // the wrapper makes it for who starts it
+		args = append(args, "--perms", "1777", "--tmpfs", "/dev/shm")
 	}
-	for _, path := range l.protected {
-		args = append(args, "--ro-bind", path, path)
-	}
-	args = append(args, l.hideState(inState)...)
-	for _, h := range l.hidden {
-		args = append(args, h.args()...)
-	}
+	args = append(args, l.mounts()...)
 	inside := l.program
-	if l.shadowed(l.program) {
+	if l.shadowed(l.program) || l.closed(l.program) != "" {
 		inside = programInside
 		args = append(args, "--ro-bind", l.program, inside)
 	}
-	args = append(args, "--chdir", "/", "--", inside)
+	for _, dir := range l.sealable() {
+		args = append(args, "--remount-ro", dir)
+	}
 	w := Wall{
-		Path: p.Bwrap, Args: append(args, argv...), Writable: slices.Concat(l.roots, l.revealed), Sealed: l.sealed(), Detach: mountsShared(),
+		Path: p.Bwrap, Writable: l.writable(), Sealed: l.sealed(), Absent: l.absent, Drop: l.drop, Own: l.given(), Idmapped: l.mapped(), Detach: mountsShared(),
 	}
 	for _, h := range l.hidden {
 		w.Hidden = append(w.Hidden, h.path)
 	}
-	return w, nil
+	w.Args = slices.Concat(args, []string{"--chdir", "/", "--", inside}, argv, []string{"--walled"}, w.identify())
+	for _, path := range w.Absent {
+		w.Args = append(w.Args, "--absent", path)
+	}
+	if p.Confine {
+		w.Args = append(w.Args, "--confine")
+	}
+	return w
 }
 
 // base are the mounts of every guard.
 func base() []string {
-	args := []string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"}
+	return slices.Concat([]string{"--ro-bind", "/", "/"}, kernel(), []string{"--tmpfs", "/run"})
+}
+
+// kernel are the file systems of the kernel, as every sandbox has them.
+func kernel() []string {
+	args := []string{"--dev", "/dev", "--proc", "/proc"}
 	for _, path := range kernelSettings() {
 		args = append(args, "--ro-bind", path, path)
 	}
-	return append(args, "--tmpfs", "/run")
+	return args
 }
 
 // kernelSettings are the parts of /proc in which the kernel is set, not a process, and
@@ -146,13 +108,25 @@ func mountsShared() bool {
 	return err != nil || bytes.Contains(mounts, []byte(" shared:")) || bytes.Contains(mounts, []byte(" master:"))
 }
 
-// namespaces are the arguments that make the wall without its mounts.
-func namespaces(network spec.Network) []string {
-	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
+// namespaces are the arguments that make the wall without its mounts. A program that is
+// to become another user starts as the machine's own root, who alone may: it keeps what it
+// needs for that, and nothing else.
+func (l *layout) namespaces(network spec.Network) []string {
+	var args []string
+	if l.drop == nil {
+		args = []string{"--unshare-user"}
+	}
+	args = append(args, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 	if network != spec.NetworkOpen {
 		args = append(args, "--unshare-net")
 	}
-	return append(args, "--disable-userns", "--cap-drop", "ALL", "--new-session", "--as-pid-1")
+	if l.drop == nil {
+		args = append(args, "--disable-userns", "--cap-drop", "ALL")
+	} else {
+		args = append(args, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP", "--cap-add", "CAP_CHOWN",
+			"--cap-add", "CAP_DAC_OVERRIDE") // the program may lie where only that user can pass
+	}
+	return append(args, "--new-session", "--as-pid-1")
 }
 
 // resolver keeps name resolution working where resolv.conf is a link into /run.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +44,14 @@ func tree(t *testing.T, names ...string) string {
 	return root
 }
 
+// write writes a file that is there.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // at puts root before each of the paths.
 func at(root string, paths ...string) []string {
 	var out []string
@@ -60,6 +69,19 @@ const mounts = "--ro-bind / / --dev /dev --proc /proc --ro-bind /proc/sys /proc/
 // kernelMount is one of the other parts of /proc that are read-only.
 var kernelMount = regexp.MustCompile(`--ro-bind /proc/(acpi|driver|dynamic_debug|fs|mtrr|scsi) /proc/\S+ `)
 
+// absent is a name that is watched for.
+var absent = regexp.MustCompile(` --absent \S+`)
+
+// ordinary is a user who is not root.
+const ordinary = 1000
+
+// arguments are those of a wall, with $T for root, and without what depends on the machine
+// and on which names there are that programs obey.
+func arguments(w isolate.Wall, root string) string {
+	text := strings.ReplaceAll(strings.Join(w.Args, " "), root, "$T")
+	return absent.ReplaceAllString(kernelMount.ReplaceAllString(text, ""), "")
+}
+
 // guardCases are policies over a tree of files, and the arguments that they become.
 var guardCases = []struct {
 	name   string
@@ -73,7 +95,7 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest", Network: spec.NetworkNone, InfoFD: 4}
 		},
-		want: closed + " --info-fd 4 " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+		want: closed + " --info-fd 4 " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "the default network is closed",
@@ -81,7 +103,7 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --bind $T/w $T/w --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "roots are resolved, and one within another cannot be moved away",
@@ -89,17 +111,16 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w/sub", WritableRoots: at(r, "link", "w", "other"), OptionalRoots: at(r, "missing", "w/sub"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --bind $T/w/sub $T/w/sub --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --bind $T/other $T/other --bind $T/w $T/w --bind $T/w/sub $T/w/sub --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
-		name: "hidden paths come after the roots: directories, files, through links; missing ones leave no trace",
+		name: "hidden directories and files, through links; missing ones leave no trace",
 		tree: []string{"w/.env", "home/.ssh/id", "home/.netrc", "home/.aws -> ../real", "real/credentials", "bin/guest"},
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "home/.ssh/id", "home/.ssh", "home/.netrc", "home/.aws", "home/.gnupg", "w/.env", "w/none"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/w $T/w" +
-			" --tmpfs $T/home/.ssh --remount-ro $T/home/.ssh --ro-bind /dev/null $T/home/.netrc --tmpfs $T/real --remount-ro $T/real --ro-bind /dev/null $T/w/.env" +
-			" --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --ro-bind /dev/null $T/home/.netrc --tmpfs $T/home/.ssh --remount-ro $T/home/.ssh --tmpfs $T/real --remount-ro $T/real" +
+			" --bind $T/w $T/w --ro-bind /dev/null $T/w/.env --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "a workdir in the state directory is all that is seen of it",
@@ -107,7 +128,7 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/state/sb_1/workspace", State: r + "/state", Hidden: at(r, "state/sb_2"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/sb_1/workspace $T/state/sb_1/workspace --remount-ro $T/state --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/sb_1/workspace $T/state/sb_1/workspace --remount-ro $T/state --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "in a writable home, guest and state directory stay where they are",
@@ -116,9 +137,9 @@ var guardCases = []struct {
 			return isolate.Policy{Workdir: r + "/home", State: r + "/home/.local/state/berth", Program: r + "/home/.cache/berth/guest", Protected: at(r, "home/.cache/berth")}
 		},
 		want: closed + " " + mounts + " --bind $T/home $T/home" +
-			" --bind $T/home/.cache $T/home/.cache --bind $T/home/.cache/berth $T/home/.cache/berth --bind $T/home/.local $T/home/.local --bind $T/home/.local/state $T/home/.local/state" +
-			" --ro-bind $T/home/.cache/berth $T/home/.cache/berth --ro-bind $T/home/.cache/berth/guest $T/home/.cache/berth/guest" +
-			" --tmpfs $T/home/.local/state/berth --remount-ro $T/home/.local/state/berth --chdir / -- $T/home/.cache/berth/guest serve",
+			" --bind $T/home/.cache $T/home/.cache --ro-bind $T/home/.cache/berth $T/home/.cache/berth --ro-bind $T/home/.cache/berth/guest $T/home/.cache/berth/guest" +
+			" --bind $T/home/.local $T/home/.local --bind $T/home/.local/state $T/home/.local/state" +
+			" --tmpfs $T/home/.local/state/berth --remount-ro $T/home/.local/state/berth --chdir / -- $T/home/.cache/berth/guest serve --walled",
 	},
 	{
 		name: "the way to what is hidden in a writable root cannot be moved away",
@@ -126,8 +147,8 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "w/.config/gcloud", "w/conf/deep/.env", "w/.netrc"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/w/.config $T/w/.config --bind $T/w/conf $T/w/conf --bind $T/w/conf/deep $T/w/conf/deep" +
-			" --tmpfs $T/w/.config/gcloud --remount-ro $T/w/.config/gcloud --ro-bind /dev/null $T/w/conf/deep/.env --ro-bind /dev/null $T/w/.netrc --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/w/.config $T/w/.config --tmpfs $T/w/.config/gcloud --remount-ro $T/w/.config/gcloud" +
+			" --ro-bind /dev/null $T/w/.netrc --bind $T/w/conf $T/w/conf --bind $T/w/conf/deep $T/w/conf/deep --ro-bind /dev/null $T/w/conf/deep/.env --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "the way to what is hidden in a workdir of our own cannot be moved away either",
@@ -135,16 +156,16 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/state/ws", State: r + "/state", Hidden: at(r, "state/ws/conf/.env"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/ws $T/state/ws --bind $T/state/ws/conf $T/state/ws/conf --remount-ro $T/state" +
-			" --ro-bind /dev/null $T/state/ws/conf/.env --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --tmpfs $T/state --bind $T/state/ws $T/state/ws --bind $T/state/ws/conf $T/state/ws/conf" +
+			" --ro-bind /dev/null $T/state/ws/conf/.env --remount-ro $T/state --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "a directory of sockets is the sandbox's own",
 		tree: []string{"w/", "tmp/tmux-0/default", "bin/guest"},
 		policy: func(r string) isolate.Policy {
-			return isolate.Policy{Workdir: r + "/w", OptionalRoots: at(r, "tmp"), Own: at(r, "tmp/tmux-0", "tmp/none"), Program: r + "/bin/guest"}
+			return isolate.Policy{Workdir: r + "/w", Temporary: at(r, "tmp"), Own: at(r, "tmp/tmux-0", "tmp/none"), Program: r + "/bin/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/tmp $T/tmp --perms 0700 --tmpfs $T/tmp/tmux-0 --chdir / -- $T/bin/guest serve",
+		want: closed + " " + mounts + " --bind $T/tmp $T/tmp --perms 0700 --tmpfs $T/tmp/tmux-0 --bind $T/w $T/w --chdir / -- $T/bin/guest serve --walled",
 	},
 	{
 		name: "a guest in a hidden directory is shown elsewhere",
@@ -152,8 +173,53 @@ var guardCases = []struct {
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "secret"), Program: r + "/secret/guest"}
 		},
-		want: closed + " " + mounts + " --bind $T/w $T/w --tmpfs $T/secret --remount-ro $T/secret --ro-bind $T/secret/guest /run/berth-guest --chdir / -- /run/berth-guest serve",
+		want: closed + " " + mounts + " --tmpfs $T/secret --remount-ro $T/secret --bind $T/w $T/w --ro-bind $T/secret/guest /run/berth-guest --chdir / -- /run/berth-guest serve --walled",
 	},
+	{
+		name: "homes of others are empty, but for what is writable in them; the user's own stays",
+		tree: []string{"homes/me/file", "homes/other/w/", "homes/other/secret", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{
+				Workdir: r + "/homes/other/w", Homes: at(r, "homes/me"), OtherHomes: at(r, "homes/me", "homes/other", "homes/none"), Program: r + "/bin/guest",
+			}
+		},
+		want: closed + " " + mounts + " --tmpfs $T/homes/other --bind $T/homes/other/w $T/homes/other/w --remount-ro $T/homes/other --chdir / -- $T/bin/guest serve --walled",
+	},
+	{
+		name: "many homes are emptied by their directory, and the user's own shown in it",
+		tree: append(manyHomes(), "homes/me/file", "homes/me/w/", "bin/guest"),
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/homes/me/w", Homes: at(r, "homes/me"), OtherHomes: at(r, manyHomes()...), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --tmpfs $T/homes --ro-bind $T/homes/me $T/homes/me --bind $T/homes/me/w $T/homes/me/w --remount-ro $T/homes --chdir / -- $T/bin/guest serve --walled",
+	},
+	{
+		name: "what programs outside obey is read-only, and the way to it cannot be moved away",
+		tree: []string{"w/.git/config", "w/.git/hooks/", "w/.git/modules/m/hooks/", "w/.envrc", "w/.vscode/tasks.json", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --ro-bind $T/w/.envrc $T/w/.envrc --bind $T/w/.git $T/w/.git --ro-bind $T/w/.git/config $T/w/.git/config" +
+			" --ro-bind $T/w/.git/hooks $T/w/.git/hooks --bind $T/w/.git/modules $T/w/.git/modules --bind $T/w/.git/modules/m $T/w/.git/modules/m" +
+			" --ro-bind $T/w/.git/modules/m/hooks $T/w/.git/modules/m/hooks --ro-bind $T/w/.vscode $T/w/.vscode --chdir / -- $T/bin/guest serve --walled",
+	},
+	{
+		name: "what is asked for by name in a root is writable all the same",
+		tree: []string{"w/.git/config", "w/.git/hooks/", "w/.vscode/tasks.json", "bin/guest"},
+		policy: func(r string) isolate.Policy {
+			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "w/.git", "w/.vscode"), Program: r + "/bin/guest"}
+		},
+		want: closed + " " + mounts + " --bind $T/w $T/w --bind $T/w/.git $T/w/.git --bind $T/w/.vscode $T/w/.vscode --chdir / -- $T/bin/guest serve --walled",
+	},
+}
+
+// manyHomes are more than are emptied one by one.
+func manyHomes() []string {
+	var out []string
+	for i := range 20 {
+		out = append(out, "homes/u"+strconv.Itoa(i)+"/")
+	}
+	return out
 }
 
 // TestGuardArguments defends the wall itself: every argument, and their order, which is
@@ -163,12 +229,12 @@ func TestGuardArguments(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tree(t, tt.tree...)
 			policy := tt.policy(root)
-			policy.Bwrap = "/usr/bin/bwrap"
+			policy.Bwrap, policy.EUID = "/usr/bin/bwrap", ordinary
 			wall, err := isolate.Guard(policy, []string{"serve"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := kernelMount.ReplaceAllString(strings.ReplaceAll(strings.Join(wall.Args, " "), root, "$T"), "")
+			got := arguments(wall, root)
 			if wall.Path != "/usr/bin/bwrap" || got != tt.want {
 				t.Errorf("path %s\n%s", wall.Path, cmp.Diff(strings.Split(tt.want, " "), strings.Split(got, " ")))
 			}
@@ -180,7 +246,7 @@ func TestGuardArguments(t *testing.T) {
 // and the way to resolve names.
 func TestGuardOpenNetwork(t *testing.T) {
 	root := tree(t, "w/", "guest")
-	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", Program: root + "/guest", Network: spec.NetworkOpen}, nil)
+	wall, err := isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", Program: root + "/guest", Network: spec.NetworkOpen}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +302,7 @@ func TestGuardRefuses(t *testing.T) {
 			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "w/out")}
 		}, spec.CodeInvalid},
 		{"a root by a link in a temporary directory", func(r string) isolate.Policy {
-			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "tmp/out"), OptionalRoots: at(r, "tmp")}
+			return isolate.Policy{Workdir: r + "/w", WritableRoots: at(r, "tmp/out"), Temporary: at(r, "tmp")}
 		}, spec.CodeInvalid},
 		{"a hidden path by a link in a root", func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Hidden: at(r, "w/.ssh")}
@@ -260,7 +326,7 @@ func TestGuardRefuses(t *testing.T) {
 			return isolate.Policy{Workdir: r + "/w", Bwrap: r + "/w/bwrap"}
 		}, spec.CodeUnsupported},
 		{"a wrapper in a temporary directory", func(r string) isolate.Policy {
-			return isolate.Policy{Workdir: r + "/w", OptionalRoots: at(r, "tmp"), Bwrap: r + "/tmp/bwrap"}
+			return isolate.Policy{Workdir: r + "/w", Temporary: at(r, "tmp"), Bwrap: r + "/tmp/bwrap"}
 		}, spec.CodeUnsupported},
 		{"a wrapper by a link in a root", func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Bwrap: r + "/w/bwrap-link"}
@@ -274,6 +340,7 @@ func TestGuardRefuses(t *testing.T) {
 			root := tree(t, "w/a/b/", "a/b/", "guest", "slash -> /", "w/out -> ../a", "tmp/out -> ../a", "w/.ssh -> ../dot", "dot/id",
 				"w/guest -> ../guest", "w/bwrap", "tmp/bwrap", "w/bwrap-link -> ../guest")
 			policy := tt.policy(root)
+			policy.EUID = ordinary
 			if policy.Program == "" {
 				policy.Program = root + "/guest"
 			}
@@ -287,7 +354,7 @@ func TestGuardRefuses(t *testing.T) {
 // TestMissingRootHint defends that a root which does not exist comes with its cure.
 func TestMissingRootHint(t *testing.T) {
 	root := tree(t, "w/", "guest")
-	_, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", WritableRoots: at(root, "cache"), Program: root + "/guest"}, nil)
+	_, err := isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", WritableRoots: at(root, "cache"), Program: root + "/guest"}, nil)
 	if want := "mkdir -p " + root + "/cache"; !strings.Contains(spec.HintOf(err), want) || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("%v (hint %q); want the hint %q", err, spec.HintOf(err), want)
 	}
@@ -298,6 +365,7 @@ func TestMissingRootHint(t *testing.T) {
 func TestWallSaysWhatIsInForce(t *testing.T) {
 	root := tree(t, "w/", "guest", "tmp/", "keys/id", "link -> keys", "token")
 	wall, err := isolate.Guard(isolate.Policy{
+		EUID:    ordinary,
 		Workdir: root + "/w", OptionalRoots: at(root, "tmp", "none"), Hidden: at(root, "link", "token", "absent"), Program: root + "/guest",
 	}, nil)
 	if err != nil {
@@ -329,14 +397,14 @@ func TestCredentials(t *testing.T) {
 // what it leads to is hidden by a name of its own.
 func TestHiddenByLink(t *testing.T) {
 	root := tree(t, "w/.ssh -> dot/ssh", "w/dot/ssh/id", "w/.aws -> /nonexistent", "guest")
-	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", Hidden: at(root, "w/.ssh", "w/.aws", "w/dot/ssh"), Program: root + "/guest"}, nil)
+	wall, err := isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", Hidden: at(root, "w/.ssh", "w/.aws", "w/dot/ssh"), Program: root + "/guest"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(at(root, "w/dot/ssh"), wall.Hidden); diff != "" {
 		t.Error(diff)
 	}
-	_, err = isolate.Guard(isolate.Policy{Workdir: root + "/w", Hidden: at(root, "w/.ssh"), Program: root + "/guest"}, nil)
+	_, err = isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", Hidden: at(root, "w/.ssh"), Program: root + "/guest"}, nil)
 	if want := "--hide " + root + "/w/dot/ssh"; !strings.Contains(spec.HintOf(err), want) {
 		t.Errorf("%v: hint %q, want %q", err, spec.HintOf(err), want)
 	}
@@ -346,7 +414,7 @@ func TestHiddenByLink(t *testing.T) {
 // turned elsewhere is not writable.
 func TestOptionalRootByLink(t *testing.T) {
 	root := tree(t, "w/", "tmp/mine -> ../victim", "victim/", "guest")
-	wall, err := isolate.Guard(isolate.Policy{Workdir: root + "/w", OptionalRoots: at(root, "tmp", "tmp/mine"), Program: root + "/guest"}, nil)
+	wall, err := isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", OptionalRoots: at(root, "tmp", "tmp/mine"), Program: root + "/guest"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,6 +441,7 @@ func TestCheckWorkdir(t *testing.T) {
 func TestSealed(t *testing.T) {
 	root := tree(t, "w/bin/guest", "w/keys/id", "w/token", "w/state/")
 	wall, err := isolate.Guard(isolate.Policy{
+		EUID:    ordinary,
 		Workdir: root + "/w", State: root + "/w/state", Hidden: at(root, "w/keys", "w/token"), Program: root + "/w/bin/guest",
 	}, nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package isolate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,17 +14,36 @@ import (
 
 // layout is a policy with every path resolved: free of links, and there.
 type layout struct {
+	jail bool      // what is not listed does not exist
+	drop *Identity // nil: the sandbox runs as who started it
+	attr func(path string) (Identity, fs.FileMode, error)
+
 	program   string
 	state     string   // "" if there is none
 	roots     []string // writable, none within another
 	nested    []string // writable because they lie in a root, and asked for by name
+	asked     []string // the roots and nested ones that were asked for by name
 	revealed  []string // writable, within state
+	idmapped  []string // of these, where what is root's is to be the sandbox's
+	system    []string // in jail: read-only
+	emptied   []string // empty, but for what is to be reached in them
+	homes     []string // of those emptied, other people's homes
+	kept      []string // read-only within what is emptied
+	own       []own
 	hidden    []mask
 	protected []string // read-only within a writable root
+	obeyed    []string // so too, but for a root that was asked for in it
+	absent    []string
 }
 
-func (p *Policy) resolve() (*layout, error) {
-	l := &layout{}
+// own is a directory that is empty at the start, and the sandbox's own.
+type own struct{ path, perms string }
+
+func (p *Policy) resolve(jail bool) (*layout, error) {
+	l := &layout{jail: jail, drop: p.dropped(), attr: p.Attr}
+	if l.attr == nil {
+		l.attr = attributes
+	}
 	program, err := trace(p.Program)
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest binary: %w", err)}
@@ -47,10 +67,21 @@ func (p *Policy) resolve() (*layout, error) {
 			return nil, swapped(what, w, link)
 		}
 	}
+	l.idmap()
+	if jail {
+		l.furnish(p)
+	} else {
+		l.emptyHomes(p)
+	}
+	l.open()
 	if err := l.resolveHidden(p.Hidden, p.Own); err != nil {
 		return nil, err
 	}
-	return l, l.resolveProtected(append([]string{p.Program}, p.Protected...))
+	if err := l.resolveProtected(append([]string{p.Program}, p.Protected...)); err != nil {
+		return nil, err
+	}
+	l.resolveObeyed(p)
+	return l, nil
 }
 
 // resolveProtected finds what is to be protected and lies in a writable root.
@@ -58,6 +89,9 @@ func (l *layout) resolveProtected(paths []string) error {
 	for _, path := range paths {
 		w, err := trace(path)
 		if err != nil {
+			if path = filepath.Clean(path); errors.Is(err, fs.ErrNotExist) && l.rootOf(path) != "" && !l.shadowed(path) {
+				l.absent = append(l.absent, path)
+			}
 			continue
 		}
 		if link := l.swappable(w); link != "" {
@@ -155,7 +189,7 @@ func (l *layout) hide(m mask, path string) error {
 			return &spec.Error{Code: spec.CodeInvalid, Path: path, Err: fmt.Errorf("the hidden path contains the writable root %q", root)}
 		}
 	}
-	if l.shadowed(m.path) && !slices.ContainsFunc(l.revealed, func(r string) bool { return within(m.path, r) }) {
+	if l.shadowed(m.path) {
 		return nil
 	}
 	l.hidden = slices.DeleteFunc(l.hidden, func(o mask) bool { return within(o.path, m.path) })
@@ -185,73 +219,30 @@ func (l *layout) checkHidden(ways []way) error {
 	return nil
 }
 
-// shadowed reports whether a mount of the guard, so far as the layout holds them,
-// covers path.
+// shadowed reports whether the machine's own path cannot be seen inside, so far as the
+// layout is known: the innermost directory decides of which the layout says something.
 func (l *layout) shadowed(path string) bool {
-	if slices.ContainsFunc(l.hidden, func(m mask) bool { return within(path, m.path) }) || (l.state != "" && within(path, l.state)) {
-		return true
-	}
-	return l.rootOf(path) == "" && slices.ContainsFunc([]string{"/run", "/dev", "/proc"}, func(dir string) bool { return within(path, dir) })
-}
-
-// pins lists the directories between a writable root and what is fixed in it: what is
-// protected or hidden, the state directory, a root that was asked for. As mount points
-// of their own they can be neither renamed nor removed, so that nothing else can take
-// their place, in this sandbox or for the next one. Those in the state directory come
-// apart: they are mounted after it.
-func (l *layout) pins() (outside, inState []string) {
-	pin := func(root, dir string) {
-		for ; root != "" && dir != root; dir = filepath.Dir(dir) {
-			if l.state != "" && within(root, l.state) {
-				inState = append(inState, dir)
-			} else {
-				outside = append(outside, dir)
+	innermost, shadowed := -1, l.jail
+	decide := func(dirs []string, hidden bool) {
+		for _, dir := range dirs {
+			if dir != "" && within(path, dir) && len(dir) >= innermost {
+				innermost, shadowed = len(dir), hidden
 			}
 		}
 	}
-	for _, path := range l.protected {
-		pin(l.rootOf(path), filepath.Dir(path))
+	decide([]string{"/run", "/dev", "/proc"}, true)
+	decide(l.system, false)
+	decide(l.emptied, true)
+	decide(l.kept, false)
+	for _, o := range l.own {
+		decide([]string{o.path}, true)
 	}
+	decide([]string{l.state}, true)
+	decide(slices.Concat(l.roots, l.nested, l.revealed), false)
 	for _, m := range l.hidden {
-		if root := l.holder(m.path); root != "" {
-			pin(root, filepath.Dir(m.path))
-		}
+		decide([]string{m.path}, true)
 	}
-	for _, path := range l.nested {
-		pin(l.rootOf(path), path)
-	}
-	if root := l.rootOf(l.state); l.state != "" && root != "" {
-		pin(root, filepath.Dir(l.state))
-	}
-	for _, dirs := range []*[]string{&outside, &inState} {
-		slices.Sort(*dirs) // a parent before what is in it
-		*dirs = slices.Compact(*dirs)
-	}
-	return outside, inState
-}
-
-// hideState hides the state directory, and shows in it the roots that lie there.
-func (l *layout) hideState(pins []string) []string {
-	if l.state == "" {
-		return nil
-	}
-	args := []string{"--tmpfs", l.state}
-	for _, root := range slices.Concat(l.revealed, pins) {
-		args = append(args, "--bind", root, root)
-	}
-	return append(args, "--remount-ro", l.state)
-}
-
-// sealed lists the mount points on which the wall stands.
-func (l *layout) sealed() []string {
-	out := slices.Clone(l.protected)
-	for _, m := range l.hidden {
-		out = append(out, m.path)
-	}
-	if l.state != "" {
-		out = append(out, l.state)
-	}
-	return out
+	return shadowed
 }
 
 // within reports whether path is dir or lies in it; both are clean.

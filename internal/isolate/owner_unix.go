@@ -3,25 +3,28 @@
 package isolate
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
 
-// ownedBy reports whether path belongs to the caller, or to the owner of dir.
-func ownedBy(path, dir string) bool {
-	owner, ok := uidOf(path)
-	of, known := uidOf(dir)
-	return ok && (owner == os.Geteuid() || (known && owner == of))
-}
-
-func uidOf(path string) (int, bool) {
+// attributes returns to whom path belongs, and its mode.
+func attributes(path string) (Identity, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0, false
+		return Identity{}, 0, err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, false
+		return Identity{}, 0, errors.ErrUnsupported
 	}
-	return int(st.Uid), true
+	return Identity{int(st.Uid), int(st.Gid)}, info.Mode(), nil
+}
+
+// ownedBy reports whether path belongs to the caller, or to the owner of dir.
+func ownedBy(path, dir string) bool {
+	owner, _, err := attributes(path)
+	of, _, dirErr := attributes(dir)
+	return err == nil && (owner.UID == os.Geteuid() || (dirErr == nil && owner.UID == of.UID))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,7 +29,7 @@ const usual = "/usr/bin/bwrap"
 // else the one on PATH. A missing one is CodeUnsupported with a Hint.
 func Find(bwrap string) (string, error) {
 	if runtime.GOOS != "linux" {
-		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard needs linux"), Hint: "use a container, or isolation none"}
+		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard and jail need linux"), Hint: "use a container, or isolation none"}
 	}
 	if bwrap == "" {
 		bwrap = "bwrap"
@@ -43,11 +44,22 @@ func Find(bwrap string) (string, error) {
 	return path, nil
 }
 
-// Probe runs the wrapper once, with the wall that Guard builds, and returns nil if that
-// works. Otherwise it returns CodeUnsupported, with the cause and, as the Hint, its
-// cure. Nothing is cached.
-func Probe(ctx context.Context, bwrap string) error {
-	path, err := Find(bwrap)
+// Trial is a kind of wall to be tried.
+type Trial struct {
+	// Bwrap is as for Find.
+	Bwrap string
+	// Jail tries a jail, else it is a guard.
+	Jail bool
+	// Drop tries what root's program needs to become another user, else it is a wall
+	// in a user namespace.
+	Drop bool
+}
+
+// Probe runs the wrapper once, with such a wall as Guard or Jail builds, and returns nil
+// if that works. Otherwise it returns CodeUnsupported, with the cause and, as the Hint,
+// its cure. Nothing is cached.
+func Probe(ctx context.Context, t Trial) error {
+	path, err := Find(t.Bwrap)
 	if err != nil {
 		return err
 	}
@@ -55,7 +67,7 @@ func Probe(ctx context.Context, bwrap string) error {
 	defer cancel()
 	const attempts = 3
 	for range attempts {
-		if err = probe(ctx, path); err == nil || !MountVanished(err.Error()) {
+		if err = t.run(ctx, path); err == nil || !MountVanished(err.Error()) {
 			break
 		}
 	}
@@ -69,11 +81,34 @@ func MountVanished(said string) bool {
 	return strings.Contains(said, "Unable to apply mount flags") && strings.Contains(said, "No such file or directory")
 }
 
-// probe runs the wrapper once.
-func probe(ctx context.Context, path string) error {
-	args := append(namespaces(spec.NetworkNone), base()...)
-	// The wrapper is the one program that is there for certain.
-	cmd := exec.CommandContext(ctx, path, append(args, "--chdir", "/", "--", path, "--version")...)
+// arguments are those of a wall with nothing of anybody's in it, round the wrapper itself:
+// the one program that is there for certain.
+func (t Trial) arguments(path string) []string {
+	l := &layout{}
+	if t.Drop {
+		l.drop = &nobody
+	}
+	mounts := base()
+	if t.Jail {
+		mounts = slices.Concat(system(etcFiles(spec.NetworkNone)), []string{"--perms", private, "--tmpfs", "/tmp"})
+	}
+	args := slices.Concat(l.namespaces(spec.NetworkNone), mounts, []string{"--ro-bind", path, programInside})
+	if t.Jail {
+		args = append(args, "--remount-ro", "/")
+	}
+	return append(args, "--chdir", "/", "--", programInside, "--version")
+}
+
+func (t Trial) name() string {
+	if t.Jail {
+		return "jail"
+	}
+	return "guard"
+}
+
+// run runs the wrapper once.
+func (t Trial) run(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, path, t.arguments(path)...)
 	cmd.Dir = "/"
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -85,7 +120,7 @@ func probe(ctx context.Context, path string) error {
 		if exhausted(err) {
 			return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("bubblewrap cannot be started: %w", err)}
 		}
-		return explain(strings.TrimSpace(errs.String()), err, os.DirFS("/"), os.Geteuid())
+		return t.explain(strings.TrimSpace(errs.String()), err, os.DirFS("/"), os.Geteuid())
 	}
 	if !strings.HasPrefix(out.String(), "bubblewrap ") {
 		return &spec.Error{Code: spec.CodeUnsupported, Err: fmt.Errorf("%s is not bubblewrap", path), Hint: installHint}
@@ -105,8 +140,8 @@ func exhausted(err error) bool {
 }
 
 // explain finds why the wrapper failed: in what it said, then in what the system says.
-func explain(said string, failure error, system fs.FS, euid int) error {
-	cause, hint := diagnose(said, system, euid)
+func (t Trial) explain(said string, failure error, system fs.FS, euid int) error {
+	cause, hint := t.diagnose(said, system, euid)
 	text := said
 	if text == "" {
 		text = failure.Error()
@@ -114,10 +149,10 @@ func explain(said string, failure error, system fs.FS, euid int) error {
 	if cause != "" {
 		text = cause + ": " + text
 	}
-	return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("guard cannot be built: " + text), Hint: hint}
+	return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New(t.name() + " cannot be built: " + text), Hint: hint}
 }
 
-func diagnose(said string, system fs.FS, euid int) (cause, hint string) {
+func (t Trial) diagnose(said string, system fs.FS, euid int) (cause, hint string) {
 	setting := func(name string) string {
 		data, _ := fs.ReadFile(system, "proc/sys/"+name)
 		return strings.TrimSpace(string(data))
@@ -127,8 +162,10 @@ func diagnose(said string, system fs.FS, euid int) (cause, hint string) {
 		return err == nil
 	}
 	switch {
-	case strings.Contains(said, "Unknown option"):
+	case strings.Contains(said, "Unknown option"), strings.Contains(said, "nknown capability"):
 		return "bubblewrap is too old", installHint
+	case t.Drop: // no user namespace is needed for it
+		return "this root has not all rights of one", "give it CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN), or run as an ordinary user"
 	case setting("user/max_user_namespaces") == "0":
 		return "user namespaces are forbidden (user.max_user_namespaces is 0)", "sysctl -w user.max_user_namespaces=15000"
 	case euid != 0 && setting("kernel/unprivileged_userns_clone") == "0":

@@ -18,12 +18,17 @@ func TestProbeHere(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Fatal("bubblewrap is missing: apt-get install bubblewrap")
 	}
-	if err := Probe(context.Background(), ""); err != nil {
-		t.Error(err)
+	for _, trial := range []Trial{{}, {Jail: true}, {Drop: true}, {Drop: true, Jail: true}} {
+		if trial.Drop && os.Geteuid() != 0 {
+			continue
+		}
+		if err := Probe(context.Background(), trial); err != nil {
+			t.Errorf("%+v: %v", trial, err)
+		}
 	}
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := Probe(canceled, ""); !errors.Is(err, context.Canceled) {
+	if err := Probe(canceled, Trial{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled probe returned %v", err)
 	}
 }
@@ -47,7 +52,7 @@ func TestProbeRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := Probe(context.Background(), tt.bwrap)
+			err := Probe(context.Background(), Trial{Bwrap: tt.bwrap})
 			if spec.CodeOf(err) != spec.CodeUnsupported || !strings.Contains(err.Error(), tt.want) || spec.HintOf(err) == "" {
 				t.Errorf("got %v (hint %q), want unsupported, %q and a hint", err, spec.HintOf(err), tt.want)
 			}
@@ -63,20 +68,22 @@ func TestDiagnose(t *testing.T) {
 		said   string
 		system fstest.MapFS
 		euid   int
+		trial  Trial
 		cause  string
 		hint   string
 	}{
-		{"none allowed", "No space left on device", fstest.MapFS{"proc/sys/user/max_user_namespaces": file("0\n")}, 0, "max_user_namespaces is 0", "sysctl -w user.max_user_namespaces"},
-		{"not for users", "No permissions to create new namespace", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 1000, "unprivileged_userns_clone is 0", "sysctl"},
-		{"not for users, but root", "Operation not permitted", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 0, "", "by hand"},
-		{"apparmor", "setting up uid map: Permission denied", fstest.MapFS{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": file("1\n")}, 1000, "AppArmor", "AppArmor profile"},
-		{"docker", "Operation not permitted", fstest.MapFS{".dockerenv": file("")}, 0, "container", "isolation none"},
-		{"podman", "Operation not permitted", fstest.MapFS{"run/.containerenv": file("")}, 0, "container", "isolation none"},
-		{"unknown", "strange", fstest.MapFS{}, 0, "", "by hand"},
+		{"none allowed", "No space left on device", fstest.MapFS{"proc/sys/user/max_user_namespaces": file("0\n")}, 0, Trial{}, "max_user_namespaces is 0", "sysctl -w user.max_user_namespaces"},
+		{"not for users", "No permissions to create new namespace", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 1000, Trial{}, "unprivileged_userns_clone is 0", "sysctl"},
+		{"not for users, but root", "Operation not permitted", fstest.MapFS{"proc/sys/kernel/unprivileged_userns_clone": file("0\n")}, 0, Trial{}, "", "by hand"},
+		{"apparmor", "setting up uid map: Permission denied", fstest.MapFS{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": file("1\n")}, 1000, Trial{}, "AppArmor", "AppArmor profile"},
+		{"docker", "Operation not permitted", fstest.MapFS{".dockerenv": file("")}, 0, Trial{}, "container", "isolation none"},
+		{"podman", "Operation not permitted", fstest.MapFS{"run/.containerenv": file("")}, 0, Trial{}, "container", "isolation none"},
+		{"half a root", "Operation not permitted", fstest.MapFS{".dockerenv": file("")}, 0, Trial{Drop: true}, "not all rights", "CAP_SYS_ADMIN"},
+		{"unknown", "strange", fstest.MapFS{}, 0, Trial{}, "", "by hand"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cause, hint := diagnose(tt.said, tt.system, tt.euid)
+			cause, hint := tt.trial.diagnose(tt.said, tt.system, tt.euid)
 			if !strings.Contains(cause, tt.cause) || (tt.cause == "" && cause != "") || !strings.Contains(hint, tt.hint) {
 				t.Errorf("got cause %q, hint %q", cause, hint)
 			}

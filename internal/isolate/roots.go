@@ -82,8 +82,12 @@ func CheckWorkdir(dir string, roots []string) error {
 // resolveRoots finds the writable roots, without those that lie in another one.
 func (l *layout) resolveRoots(p *Policy) error {
 	required := 1 + len(p.WritableRoots)
+	optional := p.OptionalRoots
+	if !l.jail {
+		optional = slices.Concat(optional, p.Temporary)
+	}
 	var asked []way
-	for i, path := range slices.Concat([]string{p.Workdir}, p.WritableRoots, p.OptionalRoots) {
+	for i, path := range slices.Concat([]string{p.Workdir}, p.WritableRoots, optional) {
 		root, err := resolveRoot(path)
 		switch {
 		case err != nil && i < required:
@@ -109,6 +113,7 @@ func (l *layout) resolveRoots(p *Policy) error {
 		if err := l.checkRoot(root); err != nil {
 			return err
 		}
+		l.asked = append(l.asked, root.target)
 		if at := l.rootOf(root.target); at != "" && at != root.target {
 			l.nested = append(l.nested, root.target)
 		}

@@ -79,7 +79,7 @@ func linkedGitDir(dir string) string {
 
 // follow resolves the path that a file of dir holds after a prefix.
 func follow(dir, name, prefix string) (string, bool) {
-	text, err := readSmall(filepath.Join(dir, name))
+	text, err := readSmall(filepath.Join(dir, name), maxLinkBytes)
 	if err != nil {
 		return "", false
 	}
@@ -94,14 +94,14 @@ func follow(dir, name, prefix string) (string, bool) {
 	return w.target, err == nil
 }
 
-// readSmall reads a small regular file that a command may have put there: it waits for
-// no pipe, touches no device and reads no more than it should.
-func readSmall(path string) (string, error) {
+// readSmall reads a regular file of at most so many bytes that a command may have put
+// there: it waits for no pipe, touches no device and reads no more than it should.
+func readSmall(path string, most int64) (string, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
 		return "", err
 	}
-	if !before.Mode().IsRegular() || before.Size() > maxLinkBytes {
+	if !before.Mode().IsRegular() || before.Size() > most {
 		return "", &fs.PathError{Op: "read", Path: path, Err: syscall.EINVAL}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -116,7 +116,7 @@ func readSmall(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxLinkBytes))
+	data, err := io.ReadAll(io.LimitReader(f, most))
 	return string(data), err
 }
 

@@ -56,8 +56,11 @@ func (r *Root) find(id string) (*Record, error) {
 // dial connects to a place whose guest runs. One that takes no connection is ending.
 func (r *Root) dial(ctx context.Context, rec *Record) (net.Conn, error) {
 	dir, err := openDir(r.dirOf(rec.ID))
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil, notFound("the sandbox is gone")
+	case err != nil:
+		return nil, hostError(err)
 	}
 	defer dir.Close()
 	conn, err := connect(ctx, dir)
@@ -76,20 +79,24 @@ func (r *Root) dial(ctx context.Context, rec *Record) (net.Conn, error) {
 
 func notFound(text string) error { return spec.New(spec.CodeNotFound, text) }
 
-// running reports whether the guest of rec is alive. One whose pid means nothing here
-// is asked.
+// running reports whether the guest of rec is alive, or may be: what cannot be told, by a
+// host without descriptors, is not taken for dead. One whose pid means nothing here is
+// asked.
 func (r *Root) running(rec *Record) bool {
 	if rec.PID == 0 {
 		return false
 	}
 	boot, err := bootID()
-	if err != nil || boot != rec.BootID {
+	switch {
+	case err != nil:
+		return true
+	case boot != rec.BootID:
 		return false
-	}
-	if rec.foreign() {
+	case rec.foreign():
 		return r.answers(context.Background(), rec.ID)
 	}
-	return proc{rec.PID, rec.StartTicks}.alive()
+	runs, err := proc{rec.PID, rec.StartTicks}.runs()
+	return runs || err != nil
 }
 
 // answers reports whether the guest of a place takes connections. Only a socket that is
@@ -135,6 +142,8 @@ func (r *Root) Owned(ctx context.Context) ([]spec.Owned, error) {
 		} else if rec.Ephemeral {
 			r.sweepOne(ctx, id)
 			continue
+		} else {
+			r.tidy(rec)
 		}
 		out = append(out, spec.Owned{
 			Key: rec.Key, ID: rec.ID, State: state, Ephemeral: rec.Ephemeral, Workdir: rec.Workdir, Isolation: rec.Isolation,

@@ -26,6 +26,20 @@
 // A Root is safe for concurrent use, within a process and between processes. The
 // common case, adopting a guest that runs, takes no lock.
 //
+// # Limits
+//
+// A place with limits has a control group, named after its id and this state directory. It
+// is made before the guest is started and read back, joined by what is started before that
+// becomes the guest, and removed by whoever ends the place, starts it anew, or lists it
+// stopped. Where the record does not say where it is, it is looked for by its name.
+//
+// # Another user
+//
+// A guest that root starts may become another user by itself (Plan.Drop). The listener is
+// made here all the same, so that root is who listens as far as a client can tell; the
+// record names the user, so that the guest is still known for ours. What lies in the
+// place's directory is root's on disk: the plan has it idmapped.
+//
 // # Platform
 //
 // Places exist on Linux. Elsewhere the types are there, for the client of a far

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -95,8 +96,8 @@ func TestConverge(t *testing.T) {
 	}
 }
 
-// far runs the far side, sends it a request, and returns its answer and its streams.
-func far(t *testing.T, dir, verb string, req place.Request) (*place.Answer, io.ReadWriteCloser, error) {
+// farSide runs the far side, sends it a request, and returns its answer and its streams.
+func farSide(t *testing.T, dir, verb string, req remote.Request) (*remote.Answer, io.ReadWriteCloser, error) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", reexecFar, verb, "--dir", dir)
 	in, err := cmd.StdinPipe()
@@ -118,7 +119,7 @@ func far(t *testing.T, dir, verb string, req place.Request) (*place.Answer, io.R
 	if err := wire.WriteMessage(in, req); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := place.ReadAnswer(out)
+	answer, err := remote.ReadAnswer(out)
 	return answer, duplex{out, in}, err
 }
 
@@ -139,22 +140,22 @@ func (d duplex) Close() error {
 func TestFarSide(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "far")
 	ctx := within(t)
-	provision := place.Request{Owner: "o", Mode: place.ModeProvision}
+	provision := remote.Request{Owner: "o", Mode: remote.ModeProvision}
 	s := keyed("k")
 	s.Env = map[string]string{"BYTES": "\xff\x01"}
 	provision.SetSpec(s)
-	answer, stream, err := far(t, dir, place.VerbConnect, provision)
+	answer, stream, err := farSide(t, dir, remote.VerbConnect, provision)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _, _ = far(t, dir, place.VerbReap, place.Request{Owner: "o", Key: "k"}) })
+	t.Cleanup(func() { _, _, _ = farSide(t, dir, remote.VerbReap, remote.Request{Owner: "o", Key: "k"}) })
 	rec := *answer.Record
 	if !rec.Fresh || rec.Key != "k" || !exists(rec) {
 		t.Fatalf("record: %+v", rec)
 	}
-	for _, mode := range []place.Request{{Mode: place.ModeAttach, Key: "k"}, {Mode: place.ModeDial, ID: rec.ID}} {
+	for _, mode := range []remote.Request{{Mode: remote.ModeAttach, Key: "k"}, {Mode: remote.ModeDial, ID: rec.ID}} {
 		mode.Owner = "o"
-		_, stream, err := far(t, dir, place.VerbConnect, mode)
+		_, stream, err := farSide(t, dir, remote.VerbConnect, mode)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +174,7 @@ func TestFarSide(t *testing.T) {
 	}
 
 	list := func() []spec.Owned {
-		answer, _, err := far(t, dir, place.VerbList, place.Request{Owner: "o"})
+		answer, _, err := farSide(t, dir, remote.VerbList, remote.Request{Owner: "o"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,12 +183,12 @@ func TestFarSide(t *testing.T) {
 	if owned := list(); len(owned) != 1 || owned[0].State != spec.StateRunning {
 		t.Errorf("owned: %+v", owned)
 	}
-	if _, _, err := far(t, dir, place.VerbStop, place.Request{Owner: "o", Key: "k"}); err != nil || exists(rec) {
+	if _, _, err := farSide(t, dir, remote.VerbStop, remote.Request{Owner: "o", Key: "k"}); err != nil || exists(rec) {
 		t.Errorf("stop: %v", err)
 	}
-	_, _, err = far(t, dir, place.VerbConnect, place.Request{Owner: "o", Mode: place.ModeAttach, Key: "k"})
+	_, _, err = farSide(t, dir, remote.VerbConnect, remote.Request{Owner: "o", Mode: remote.ModeAttach, Key: "k"})
 	wantCode(t, err, spec.CodeNotFound)
-	if _, _, err := far(t, dir, place.VerbReap, place.Request{Owner: "o", Key: "k"}); err != nil {
+	if _, _, err := farSide(t, dir, remote.VerbReap, remote.Request{Owner: "o", Key: "k"}); err != nil {
 		t.Error(err)
 	}
 	if owned := list(); len(owned) != 0 {
@@ -195,11 +196,11 @@ func TestFarSide(t *testing.T) {
 	}
 	empty(t, &place.Root{Dir: dir})
 
-	walled := place.Request{Owner: "o", Mode: place.ModeProvision}
+	walled := remote.Request{Owner: "o", Mode: remote.ModeProvision}
 	guard := keyed("k")
 	guard.Isolation = spec.IsolationGuard
 	walled.SetSpec(guard)
-	_, _, err = far(t, dir, place.VerbConnect, walled)
+	_, _, err = farSide(t, dir, remote.VerbConnect, walled)
 	wantCode(t, err, spec.CodeUnsupported)
 }
 

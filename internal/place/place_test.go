@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/place"
+	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		case reexecNamespace:
 			os.Exit(inNamespace(os.Args[2], os.Args[3]))
 		case reexecFar:
-			os.Exit(place.Main(os.Args[2:]))
+			os.Exit(remote.Main(os.Args[2:]))
 		case "serve": // the far side runs itself as the guest
 			os.Exit(agent.Main(os.Args[1:]))
 		}

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/berth-dev/berth/spec"
 )
 
 // proc is one process: a pid and the tick at which it started, so that a recycled
@@ -29,32 +27,51 @@ type stat struct {
 	ticks uint64
 }
 
-func readStat(pid int) (stat, bool) {
+// readStat asks for a process. There is none only if vanished says so of the error.
+func readStat(pid int) (stat, error) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return stat{}, false
+		return stat{}, err
 	}
 	// The name in parentheses may hold anything; the last one ends it.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	const state, ppid, startTime = 0, 1, 19 // proc(5), counted from the third field
 	if len(fields) <= startTime {
-		return stat{}, false
+		return stat{}, errors.New("/proc has an unknown form")
 	}
 	parent, err1 := strconv.Atoi(fields[ppid])
 	ticks, err2 := strconv.ParseUint(fields[startTime], 10, 64)
-	return stat{fields[state][0], parent, ticks}, err1 == nil && err2 == nil
+	return stat{fields[state][0], parent, ticks}, errors.Join(err1, err2)
+}
+
+// vanished reports whether a file of /proc could not be read because its process is gone.
+func vanished(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
 // identify names the process that has pid now.
 func identify(pid int) (proc, bool) {
-	st, ok := readStat(pid)
-	return proc{pid, st.ticks}, ok
+	st, err := readStat(pid)
+	return proc{pid, st.ticks}, err == nil
 }
 
-// alive reports whether p runs.
+// alive reports whether p is known to run.
 func (p proc) alive() bool {
-	st, ok := readStat(p.pid)
-	return ok && st.ticks == p.ticks && st.state != 'Z' && st.state != 'X'
+	runs, err := p.runs()
+	return runs && err == nil
+}
+
+// runs reports whether p runs. An error says that it cannot be told: a host that has no
+// descriptors left does not see a process, and must not take it for gone.
+func (p proc) runs() (bool, error) {
+	st, err := readStat(p.pid)
+	switch {
+	case vanished(err):
+		return false, nil
+	case err != nil:
+		return false, hostError(err)
+	}
+	return st.ticks == p.ticks && st.state != 'Z' && st.state != 'X', nil
 }
 
 // handle is a hold on one process that no recycled pid can take over.
@@ -70,14 +87,14 @@ func (p proc) open() (*handle, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &spec.Error{Code: spec.CodeInternal, Err: os.NewSyscallError("pidfd_open", err)}
+		return nil, hostError(os.NewSyscallError("pidfd_open", err))
 	}
 	h := &handle{p, os.NewFile(uintptr(fd), "pidfd")}
 	// The descriptor holds whatever had the pid when it was opened: if that is p
 	// now, it was then.
-	if !p.alive() {
+	if runs, err := p.runs(); !runs {
 		h.file.Close()
-		return nil, nil
+		return nil, err
 	}
 	return h, nil
 }
@@ -128,7 +145,7 @@ func (h *handle) wait(ctx context.Context) (bool, error) {
 // to take it off the process table. A zombie of another parent is that one's affair.
 func (h *handle) waitReaped() {
 	for wait := 100 * time.Microsecond; wait < 200*time.Millisecond; wait *= 2 {
-		if st, ok := readStat(h.pid); !ok || st.ticks != h.ticks || st.ppid != os.Getpid() {
+		if st, err := readStat(h.pid); err != nil || st.ticks != h.ticks || st.ppid != os.Getpid() {
 			return
 		}
 		time.Sleep(wait)
@@ -185,7 +202,7 @@ func descendants(p proc) []proc {
 	}
 	var all []node
 	for _, pid := range processes() {
-		if st, ok := readStat(pid); ok {
+		if st, err := readStat(pid); err == nil {
 			all = append(all, node{proc{pid, st.ticks}, st.ppid})
 		}
 	}
@@ -227,22 +244,35 @@ func servants(dir string) []proc {
 
 // servesPlace reports whether p is a process of ours that was started for the place id
 // in dir: by the name that spawn gave it, or by the guest's arguments, which a wrapper
-// has among its own. A record alone is no reason to signal anybody.
-func servesPlace(p proc, dir, id string) bool {
+// has among its own. A record alone is no reason to signal anybody. dropped, unless it
+// is 0, is the user that the guest has become. An error says that it cannot be told.
+func servesPlace(p proc, dir, id string, dropped int) (bool, error) {
 	base := "/proc/" + strconv.Itoa(p.pid)
 	var args []byte
 	// A program that has just been started has no arguments yet for a moment.
-	for wait := time.Millisecond; wait < time.Second && len(args) == 0 && p.alive(); wait *= 2 {
-		args, _ = os.ReadFile(base + "/cmdline")
-		if len(args) == 0 {
+	for wait := time.Millisecond; wait < time.Second && len(args) == 0; wait *= 2 {
+		runs, err := p.runs()
+		if err == nil && runs {
+			args, err = os.ReadFile(base + "/cmdline")
+		}
+		switch {
+		case err != nil && !vanished(err):
+			return false, hostError(err)
+		case err != nil || !runs:
+			return false, nil
+		case len(args) == 0:
 			time.Sleep(wait)
 		}
 	}
 	if !bytes.HasPrefix(args, []byte(processName(dir)+"\x00")) && !bytes.Contains(args, []byte("\x00serve\x00--id\x00"+id+"\x00")) {
-		return false
+		return false, nil
 	}
 	uid, ok := realUID(base)
-	return ok && uid == os.Getuid()
+	if !ok {
+		_, err := p.runs()
+		return false, err
+	}
+	return uid == os.Getuid() || dropped != 0 && uid == dropped, nil
 }
 
 // processName is what the guest of the place in dir, or its wrapper, is called in the

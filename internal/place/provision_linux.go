@@ -70,7 +70,7 @@ func (r *Root) record(s *spec.Spec) Record {
 	rec := Record{
 		ID: ID(r.Owner, key), Key: key, Owner: r.Owner, SpecHash: s.Hash(), SpecParts: s.Parts(), Ephemeral: ephemeral,
 		Workdir: s.Workdir, Isolation: s.Isolation, Network: s.Network, Created: time.Now().UTC(),
-		IdleTimeout: s.IdleTimeout, TTL: s.TTL,
+		IdleTimeout: s.IdleTimeout, TTL: s.TTL, Limits: s.Limits,
 	}
 	if rec.Workdir == "" {
 		rec.Workdir, rec.OwnWorkdir = filepath.Join(r.dirOf(rec.ID), workspaceName), true

@@ -105,9 +105,17 @@ func (r *Root) finish(ctx context.Context, l *lock, id string, rec *Record, o En
 	return err
 }
 
-// endLocked ends every process of a place: by asking, then by force. rec may be nil.
+// endLocked ends every process of a place and removes its control group. rec may be nil.
 // The caller holds the lock.
 func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptions) error {
+	if err := r.endGuest(ctx, id, rec, o); err != nil {
+		return err
+	}
+	return r.unlimit(id, rec)
+}
+
+// endGuest ends every process of a place: by asking, then by force.
+func (r *Root) endGuest(ctx context.Context, id string, rec *Record, o EndOptions) error {
 	if rec != nil && rec.Owner != r.Owner {
 		return &spec.Error{Code: spec.CodeExists, ID: id, Err: errors.New("the sandbox belongs to another owner")}
 	}
@@ -191,7 +199,14 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 		procs = servants(r.dirOf(id))
 	case rec.BootID == boot && !rec.foreign():
 		for _, p := range []proc{{rec.PID, rec.StartTicks}, {rec.WrapperPID, rec.WrapperTicks}} {
-			if p.pid != 0 && servesPlace(p, r.dirOf(id), id) {
+			if p.pid == 0 {
+				continue
+			}
+			ours, err := servesPlace(p, r.dirOf(id), id, rec.DropUID)
+			if err != nil {
+				return nil, err
+			}
+			if ours {
 				procs = append(procs, p)
 			}
 		}

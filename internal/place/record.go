@@ -42,6 +42,14 @@ type Record struct {
 	WrapperPID   int    `json:"wrapper_pid,omitempty"`
 	WrapperTicks uint64 `json:"wrapper_ticks,omitempty"`
 
+	// DropUID is the user that the guest became, 0: none but the one that started it.
+	DropUID int `json:"drop_uid,omitempty"`
+
+	// Limits are those of the spec, Groups the directories of the control group that
+	// enforces them; of one that has no Groups they are found by their name.
+	Limits spec.Limits `json:"limits,omitzero"`
+	Groups []string    `json:"groups,omitempty"`
+
 	// Workdir is the resolved working directory; OwnWorkdir says that it lies
 	// in the place's directory and is removed with it.
 	Workdir    string         `json:"-"`
@@ -94,7 +102,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("record version %d, want %d", in.Version, recordVersion)
 	}
 	plain.Workdir, plain.Writable, plain.Hidden, plain.Sealed = string(in.Workdir), toStrings(in.Writable), toStrings(in.Hidden), toStrings(in.Sealed)
-	if !validID(plain.ID) || !filepath.IsAbs(plain.Workdir) || plain.PID < 0 || plain.WrapperPID < 0 {
+	if !validID(plain.ID) || !filepath.IsAbs(plain.Workdir) || min(plain.PID, plain.WrapperPID, plain.DropUID) < 0 {
 		return fmt.Errorf("record out of range")
 	}
 	if err := spec.ValidateKey(plain.Key); err != nil {
@@ -118,6 +126,15 @@ func toStrings(in []wire.Bytes) []string {
 		out = append(out, string(b))
 	}
 	return out
+}
+
+// note adds what a person should know, and reports whether it is new.
+func (r *Record) note(text string) bool {
+	if text == "" || strings.Contains(r.Notice, text) {
+		return false
+	}
+	r.Notice = strings.TrimPrefix(r.Notice+"; "+text, "; ")
+	return true
 }
 
 const (

@@ -34,6 +34,15 @@ type Launch struct {
 	// Dir is the place's directory on this machine, and State the directory in
 	// it that is the guest's own: to be written inside too.
 	Dir, State string
+	// NoIdmap, if set, is why the last plan's Idmapped could not be had on this
+	// machine: the one that is asked for has to do without.
+	NoIdmap error
+
+	// Memory is the directory of the memory control group that the place is in, or "":
+	// the guest reads it, inside.
+	Memory string
+
+	limits []string // the guest's arguments that say in which control group it is
 }
 
 // The descriptors that a planned process inherits beside its standard streams.
@@ -58,7 +67,23 @@ type Plan struct {
 	// Detach starts the process in a mount namespace of its own, in which nothing
 	// is shared with this machine's.
 	Detach bool
+	// Drop is the user that a guest which is started by root becomes by itself; nil:
+	// it stays who it is. Idmapped are the paths in which what belongs to root is to
+	// belong to that user for this process, by a mount over each in its own namespace:
+	// files and directories, without a link in their names. They need Drop, Wrapped
+	// and Guest, which is the guest's program with the arguments that go before a verb.
+	Drop     *Identity
+	Idmapped []string
+	Guest    []string
+	// Notice is what a person should know about the place, beside
+	// ProvisionOptions.Notice.
+	Notice string
+
+	groups []string // the directories of the control group that it joins first
 }
+
+// Identity is a user and a group, by number.
+type Identity struct{ UID, GID int }
 
 // ProvisionOptions modify Provision.
 type ProvisionOptions struct {

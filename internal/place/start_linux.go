@@ -59,31 +59,49 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, hostError(err)
 	}
-	planned := func() (Plan, error) {
-		return r.Guest(ctx, Launch{Record: *rec, Spec: s, Args: serveArgs(s, rec, state, o), Dir: dir, State: state})
+	l := Launch{Spec: s, Dir: dir, State: state}
+	if err := r.limit(rec, &l); err != nil {
+		return nil, err
 	}
-	plan, err := planned()
+	conn, err := r.launch(ctx, l, rec, o)
+	if err != nil {
+		_ = r.unlimit(rec.ID, rec) // what cannot be removed is found again with the place
+	}
+	return conn, err
+}
+
+// launch starts the guest of rec, for which everything has been made, and connects to it.
+func (r *Root) launch(ctx context.Context, l Launch, rec *Record, o ProvisionOptions) (net.Conn, error) {
+	plan, err := r.plan(ctx, l, rec, o)
 	if err != nil {
 		return nil, err
 	}
-	listener, conn, err := listen(ctx, dir)
+	listener, conn, err := listen(ctx, l.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer listener.Close()
-	child, err := r.spawn(plan, dir, s.Env, listener)
-	if errors.Is(err, errAttached) {
-		rec.Notice = strings.TrimPrefix(rec.Notice+"; "+sharedNotice, "; ")
-		if plan, err = planned(); err == nil {
-			plan.Detach = false
-			child, err = r.spawn(plan, dir, s.Env, listener)
+	child, err := r.spawn(plan, l.Dir, l.Spec.Env, listener)
+	for attached := false; errors.Is(err, errAttached) && !attached || errors.Is(err, errUnmapped) && l.NoIdmap == nil; {
+		if errors.Is(err, errAttached) {
+			attached = true
+			rec.note(sharedNotice)
+		} else {
+			l.NoIdmap = err
 		}
+		if plan, err = r.plan(ctx, l, rec, o); err == nil {
+			plan.Detach = plan.Detach && !attached
+			child, err = r.spawn(plan, l.Dir, l.Spec.Env, listener)
+		}
+	}
+	if errors.Is(err, errAttached) || errors.Is(err, errUnmapped) {
+		err = &spec.Error{Code: spec.CodeUnsupported, Err: err}
 	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	rec.Writable, rec.Hidden, rec.Sealed = plan.Writable, plan.Hidden, plan.Sealed
+	rec.Writable, rec.Hidden, rec.Sealed, rec.DropUID = plan.Writable, plan.Hidden, plan.Sealed, plan.Drop.uid()
 	rec.PID, rec.StartTicks = child.guest.pid, child.guest.ticks
 	rec.WrapperPID, rec.WrapperTicks = child.wrapper.pid, child.wrapper.ticks
 	if err := r.save(rec); err != nil {
@@ -92,6 +110,19 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 		return nil, err
 	}
 	return &firstConn{Conn: conn, child: child}, nil
+}
+
+// plan asks for the plan of rec, once more if there is something to be told of it: the
+// guest is told too.
+func (r *Root) plan(ctx context.Context, l Launch, rec *Record, o ProvisionOptions) (Plan, error) {
+	for again := false; ; again = true {
+		l.Record, l.Args = *rec, append(serveArgs(l.Spec, rec, l.State, o), l.limits...)
+		plan, err := r.Guest(ctx, l)
+		plan.groups = rec.Groups
+		if err != nil || again || !rec.note(plan.Notice) {
+			return plan, err
+		}
+	}
 }
 
 // makeWorkdir makes the workdir if it is missing: a person's with the usual mode, our
@@ -235,10 +266,36 @@ var errAttached = errors.New("no mount namespace of its own")
 // sharedNotice is what a person should know where that is so.
 const sharedNotice = "this user may not make a mount namespace: what is mounted on this machine later appears in the sandbox, and can be written there by whoever may write it here"
 
+// errUnmapped says that what the plan wants idmapped cannot be.
+var errUnmapped = errors.New("no idmapped mount")
+
+// exitUnable is how the guest's verb mount ends then, after it has said the same.
+const exitUnable = 3
+
+// uid is 0 for nobody.
+func (id *Identity) uid() int {
+	if id == nil {
+		return 0
+	}
+	return id.UID
+}
+
+// command is the process that is started, which becomes the planned one.
+func (p *Plan) command() (path string, args []string) {
+	if len(p.Idmapped) == 0 {
+		return p.Path, p.Args
+	}
+	args = append(slices.Clone(p.Guest[1:]), "mount", "--map", fmt.Sprintf("%d:%d", p.Drop.UID, p.Drop.GID))
+	for _, path := range p.Idmapped {
+		args = append(args, "--path", path)
+	}
+	return p.Guest[0], slices.Concat(args, []string{"--", p.Path}, p.Args)
+}
+
 // spawn starts the planned process: in a session of its own, with no descriptor of ours
 // but the listener, and with nobody's death tied to it - a parent-death signal follows
-// the thread that forked, and Go ends threads. The error is errAttached where the plan
-// demands what this user may not.
+// the thread that forked, and Go ends threads. The error is errAttached or errUnmapped
+// where the plan demands what this user may not or this machine cannot.
 func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.File) (*child, error) {
 	logPath := filepath.Join(dir, logName)
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
@@ -260,12 +317,13 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 	}
 	files = closeInherited(files)
 	ways := []syscall.SysProcAttr{{Setsid: true}}
-	if plan.Detach {
+	if plan.Detach && len(plan.Idmapped) == 0 { // which has a namespace of its own anyway
 		ways = detached()
 	}
+	path, args := plan.joined(processName(dir))
 	var cmd *exec.Cmd
 	for _, way := range ways {
-		cmd = exec.Command(plan.Path, plan.Args...)
+		cmd = exec.Command(path, args...)
 		cmd.Args[0] = processName(dir)
 		cmd.Dir = "/"
 		cmd.Env = environ(r.BaseEnv, env)
@@ -291,7 +349,12 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 	if plan.Wrapped {
 		guest, err := readInfo(info)
 		if err != nil {
-			return nil, c.explain(err)
+			err = c.explain(err)
+			if len(plan.Idmapped) > 0 && c.exited(exitUnable) {
+				_, why, _ := strings.Cut(c.tail(), errUnmapped.Error()+": ")
+				err = fmt.Errorf("%w: %s", errUnmapped, why)
+			}
+			return nil, err
 		}
 		c.guest, c.wrapper = guest, started
 	}
@@ -353,6 +416,17 @@ func (c *child) explain(cause error) error {
 		how = c.err.Error()
 	}
 	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest ended at its start (%s)%s: %w", how, c.tail(), cause)}
+}
+
+// exited reports whether the started process has ended with code.
+func (c *child) exited(code int) bool {
+	select {
+	case <-c.ended:
+		var status *exec.ExitError
+		return errors.As(c.err, &status) && status.ExitCode() == code
+	default:
+		return false
+	}
 }
 
 // kill ends the started process and everything below it.

@@ -2,129 +2,12 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
-	"math/rand/v2"
-	"net"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 )
-
-// yamuxFrame is a header of the mux, with a body.
-func yamuxFrame(kind byte, flags uint16, stream, length uint32, body string) []byte {
-	b := []byte{0, kind}
-	b = binary.BigEndian.AppendUint16(b, flags)
-	b = binary.BigEndian.AppendUint32(b, stream)
-	b = binary.BigEndian.AppendUint32(b, length)
-	return append(b, body...)
-}
-
-// A probe by the guest is found wherever the reads cut the stream, and nothing
-// else is taken for one: not an answer to a probe, and not bytes of data that look
-// like one.
-func TestPingGuard(t *testing.T) {
-	probe := yamuxFrame(yamuxTypePing, yamuxFlagSYN, 0, 7, "")
-	harmless := [][]byte{
-		yamuxFrame(yamuxTypePing, 2, 0, 7, ""), // an answer
-		yamuxFrame(yamuxTypeData, yamuxFlagSYN, 1, uint32(3*len(probe)), string(bytes.Repeat(probe, 3))),
-		yamuxFrame(yamuxTypeData, 0, 1, 0, ""),
-		yamuxFrame(1, yamuxFlagSYN, 1, 1<<31, ""), // a window update has no body
-		yamuxFrame(3, yamuxFlagSYN, 0, 1<<20, ""), // neither has a farewell
-	}
-	rnd := rand.New(rand.NewPCG(3, 4))
-	for round := range 300 {
-		var clean []byte
-		for range 1 + rnd.IntN(10) {
-			clean = append(clean, harmless[rnd.IntN(len(harmless))]...)
-		}
-		var stream []byte
-		stream = append(append(stream, clean...), probe...)
-		stream = append(stream, clean...)
-		g := &pingGuard{conn: pieces{bytes.NewReader(stream), rnd}}
-		got, err := io.ReadAll(g)
-		if !errors.Is(err, ErrProtocol) {
-			t.Fatalf("round %d: a probe after %d bytes is not found: %v", round, len(clean), err)
-		}
-		if whole := len(clean) + len(probe); len(got) >= whole || !bytes.HasPrefix(stream, got) {
-			t.Fatalf("round %d: %d bytes passed, the probe is whole with %d", round, len(got), whole)
-		}
-		g = &pingGuard{conn: pieces{bytes.NewReader(clean), rnd}}
-		if got, err := io.ReadAll(g); err != nil || !bytes.Equal(got, clean) {
-			t.Fatalf("round %d: a stream without a probe: %d of %d bytes, %v", round, len(got), len(clean), err)
-		}
-	}
-}
-
-// pieces reads a few bytes at a time.
-type pieces struct {
-	r   io.Reader
-	rnd *rand.Rand
-}
-
-func (p pieces) Read(b []byte) (int, error)  { return p.r.Read(b[:min(len(b), 1+p.rnd.IntN(40))]) }
-func (p pieces) Write(b []byte) (int, error) { return len(b), nil }
-func (p pieces) Close() error                { return nil }
-
-// FuzzPingGuard compares the guard with a parser that sees the stream whole.
-func FuzzPingGuard(f *testing.F) {
-	f.Add(yamuxFrame(yamuxTypePing, yamuxFlagSYN, 0, 0, ""), uint64(1))
-	f.Add(append(yamuxFrame(yamuxTypeData, 0, 1, 12, ""), yamuxFrame(yamuxTypePing, yamuxFlagSYN, 0, 0, "")...), uint64(2))
-	f.Fuzz(func(t *testing.T, stream []byte, seed uint64) {
-		want := false
-		for rest := stream; len(rest) >= 12 && !want; {
-			kind, flags, length := rest[1], binary.BigEndian.Uint16(rest[2:]), int(binary.BigEndian.Uint32(rest[8:]))
-			rest = rest[12:]
-			want = kind == yamuxTypePing && flags&yamuxFlagSYN != 0
-			if kind == yamuxTypeData {
-				rest = rest[min(length, len(rest)):]
-			}
-		}
-		g := &pingGuard{conn: pieces{bytes.NewReader(stream), rand.New(rand.NewPCG(seed, 0))}}
-		if _, err := io.ReadAll(g); errors.Is(err, ErrProtocol) != want {
-			t.Errorf("the guard says %v, a probe is there: %v", err, want)
-		}
-	})
-}
-
-// A guest that probes, or opens a stream, is cut off; it gets no answer for each
-// probe, so a flood of them costs nothing.
-func TestHostCutsOffAGuestThat(t *testing.T) {
-	for name, sent := range map[string][]byte{
-		"probes":                 bytes.Repeat(yamuxFrame(yamuxTypePing, yamuxFlagSYN, 0, 1, ""), 1000),
-		"opens a stream":         yamuxFrame(1, yamuxFlagSYN, 2, 0, ""),
-		"opens many":             bytes.Repeat(yamuxFrame(1, yamuxFlagSYN, 2, 0, ""), 1000),
-		"speaks another version": {9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		"says an unknown thing":  yamuxFrame(9, 0, 0, 0, ""),
-		"says goodbye in anger":  yamuxFrame(3, 0, 0, 1, ""),
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := runtime.NumGoroutine()
-			host, guest := net.Pipe()
-			m, err := HostMux(host, Local())
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { _, _ = io.Copy(io.Discard, guest) }()
-			go func() { _, _ = guest.Write(sent) }()
-			select {
-			case <-m.Done():
-			case <-time.After(10 * time.Second):
-				t.Fatal("it is not cut off")
-			}
-			m.Close()
-			guest.Close()
-			for i := 0; runtime.NumGoroutine() > before; i++ {
-				if i == 500 {
-					t.Fatalf("%d goroutines run, %d did before", runtime.NumGoroutine(), before)
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-		})
-	}
-}
 
 // gate is a transport whose writes wait until they are let through.
 type gate struct {

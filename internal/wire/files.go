@@ -2,6 +2,7 @@ package wire
 
 import (
 	"io/fs"
+	"math"
 	"strings"
 	"time"
 
@@ -155,7 +156,7 @@ func (f *FileInfo) Files() (files.Info, error) {
 	if name == "" || name == "." || name == ".." || len(name) > spec.MaxPathBytes || (name != "/" && strings.ContainsAny(name, "/\x00")) {
 		return files.Info{}, violation("file name %.64q", name)
 	}
-	if f.Size < 0 || len(f.Target) > spec.MaxPathBytes {
+	if f.Size < 0 || len(f.Target) > spec.MaxPathBytes || min(f.UID, f.GID) < 0 || max(int64(f.UID), int64(f.GID)) > math.MaxUint32 {
 		return files.Info{}, violation("file record out of range")
 	}
 	return files.Info{Name: name, Size: f.Size, Mode: fs.FileMode(f.Mode), ModTime: time.Unix(0, f.ModTimeNS), UID: f.UID, GID: f.GID, Links: f.Links, Target: string(f.Target)}, nil

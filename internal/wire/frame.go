@@ -107,14 +107,16 @@ func readHeader(r io.Reader) (kind byte, size int, err error) {
 	default:
 		return 0, 0, violation("frame kind %#x", kind)
 	}
-	if n > limit {
+	if n > limit || kind == FrameData && n == 0 {
 		return 0, 0, violation("frame %q of %d bytes, at most %d", kind, n, limit)
 	}
 	return kind, int(n), nil
 }
 
-// ReadMessage reads one JSON frame into v. limit (0: MaxMessageBytes) bounds the
-// payload. It returns io.EOF if the stream ended cleanly before the frame.
+// ReadMessage reads one JSON frame into v. limit bounds the payload, and with it the
+// memory that v takes: a message with a limit is refused if it lists more than any such
+// message does. 0 is for the requests of a host, which is trusted: MaxMessageBytes. It
+// returns io.EOF if the stream ended cleanly before the frame.
 func ReadMessage(r io.Reader, v any, limit int) error {
 	kind, n, err := readHeader(r)
 	if err != nil {
@@ -138,6 +140,11 @@ func readJSON(r io.Reader, v any, n, limit int) error {
 	}
 	if len(payload) < n {
 		return io.ErrUnexpectedEOF
+	}
+	if limit > 0 {
+		if err := checkShape(payload); err != nil {
+			return err
+		}
 	}
 	if err := json.Unmarshal(payload, v); err != nil {
 		return violation("message: %v", err)

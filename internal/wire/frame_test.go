@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -192,18 +194,48 @@ func TestDataReaderErrors(t *testing.T) {
 	}
 }
 
-// Empty frames are no end.
+// Data frames without data are a breach: a flood of them would keep a reader busy who
+// gets nothing. An empty read takes nothing.
 func TestDataReaderEmptyFrames(t *testing.T) {
-	var in []byte
-	for _, f := range [][]byte{frame('D', 0, ""), frame('D', 1, "a"), frame('D', 0, ""), frame('D', 1, "b"), frame('E', 0, "")} {
-		in = append(in, f...)
-	}
-	d := wire.NewDataReader(bytes.NewReader(in))
+	d := wire.NewDataReader(bytes.NewReader(append(frame('D', 1, "a"), frame('D', 0, "")...)))
 	if n, err := d.Read(nil); n != 0 || err != nil {
 		t.Errorf("an empty read: %d, %v", n, err)
 	}
-	if got, err := io.ReadAll(d); string(got) != "ab" || err != nil {
+	if got, err := io.ReadAll(d); string(got) != "a" || !errors.Is(err, wire.ErrProtocol) {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A message that lists more than any message does is refused before memory is made for
+// it; one that lists as much as is allowed, and one whose texts look like lists, pass.
+func TestMessageShape(t *testing.T) {
+	list := func(n int) string { return "[" + strings.Repeat("{},", n-1) + "{}]" }
+	for name, tt := range map[string]struct {
+		text    string
+		refused bool
+	}{
+		"as many as a list has":      {`{"entries":` + list(wire.ListBatch) + `}`, false},
+		"too many entries":           {`{"entries":` + list(5000) + `}`, true},
+		"too many jobs":              {`{"jobs":[` + strings.Repeat("0,", 100_000) + `0]}`, true},
+		"too many in two lists":      {`{"jobs":` + list(600) + `,"entries":` + list(600) + `}`, true},
+		"too many deep in it":        {`{"jobs":[{"args":[` + strings.Repeat(`"",`, 100_000) + `""]}]}`, true},
+		"a text that looks like one": {`{"err":{"text":"` + strings.Repeat(`\"[{,,`, 10_000) + `"}}`, false},
+		"an open text":               {`{"err":{"text":"` + strings.Repeat(`,[`, 10_000), true},
+		"brackets":                   {strings.Repeat("[", 500_000), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := wire.ReadReply(bytes.NewReader(frame('J', uint32(len(tt.text)), tt.text)))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, again := wire.ReadReply(bytes.NewReader(frame('J', uint32(len(tt.text)), tt.text)))
+			runtime.ReadMemStats(&after)
+			if refused := errors.Is(err, wire.ErrProtocol); refused != tt.refused || fmt.Sprint(again) != fmt.Sprint(err) {
+				t.Errorf("%v, then %v", err, again)
+			}
+			if cost := after.TotalAlloc - before.TotalAlloc; cost > 8<<20 {
+				t.Errorf("%d bytes of text cost %d of memory", len(tt.text), cost)
+			}
+		})
 	}
 }
 

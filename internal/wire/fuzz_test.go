@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/yamux"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
 )
 
 // fuzzTimeout is how long one input may take: nothing that a peer sends makes the
@@ -39,8 +41,74 @@ func FuzzReadMessage(f *testing.F) {
 			t.Errorf("data without an end looks complete")
 		}
 		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20+uint64(200*len(in)) {
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20+uint64(50*len(in)) {
 			t.Errorf("%d bytes of input cost %d bytes of memory", len(in), grown)
+		}
+	})
+}
+
+// FuzzReply: whatever a guest replies, what is taken of it can be true.
+func FuzzReply(f *testing.F) {
+	for _, text := range []string{
+		`{"info":{"name":"YQ==","size":-1,"uid":-5}}`, `{"entries":[{"name":"Li4="},{"name":"L2E="}],"done":true}`,
+		`{"job":{"id":"job-1","state":"exited","exit":{"signal":9}}}`, `{"log":{"first_line":1,"offset":9}}`,
+		`{"running":[{"id":"x","pid":0}]}`, `{"err":{"code":"ok","errno":-2,"text":"x"},"landed":-1}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		in := frame('J', uint32(len(text)), string(text))
+		if landed, err := wire.ReadBatchReply(bytes.NewReader(in)); landed < 0 {
+			t.Errorf("%d files landed, %v", landed, err)
+		}
+		r, err := wire.ReadReply(bytes.NewReader(in))
+		if err != nil {
+			return
+		}
+		for _, e := range append(r.Entries, wire.FileInfo{Name: r.Name}) {
+			if info, err := e.Files(); err == nil && (info.Name == ".." || info.Name != "/" && strings.ContainsAny(info.Name, "/\x00") || info.Size < 0 || info.UID < 0) {
+				t.Errorf("file %+v", info)
+			}
+		}
+		if r.Job != nil {
+			r.Jobs = append(r.Jobs, *r.Job)
+		}
+		for _, j := range r.Jobs {
+			if job, err := j.Spec(); err == nil && (job.Running() != job.Ended.IsZero() || job.Exit.Signal > 0 && job.Exit.Code == 0) {
+				t.Errorf("job %+v", job)
+			}
+		}
+		for _, c := range r.Running {
+			if run, err := c.Spec(); err == nil && (run.PID <= 0 || run.Started.Before(time.Unix(0, 0))) {
+				t.Errorf("command %+v", run)
+			}
+		}
+		if r.Log != nil {
+			if l, err := r.Log.Spec(); err == nil && (l.Offset < 0 || l.Offset > l.Bytes || l.FirstLine > l.Lines+1) {
+				t.Errorf("log %+v", l)
+			}
+		}
+	})
+}
+
+// FuzzEvents: whatever a guest says of a command or to a listener, what is taken of it
+// can be true.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte(`{"exit":{"code":0,"stdout_bytes":-1,"host_executable":["eA=="],"out_of_memory":{"limit_bytes":-1}}}`))
+	f.Add([]byte(`{"seq":"1","kind":"ended","job":{"id":"job-1","state":"running"},"stalled_ns":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		in := frame('J', uint32(len(text)), string(text))
+		var e wire.Event
+		if wire.ReadMessage(bytes.NewReader(in), &e, wire.MaxJobEventBytes) == nil && e.Exit != nil {
+			if x, err := e.Exit.Spec(); err == nil && (x.Code < 0 || x.Signal > 0 && x.Code != 128+x.Signal || min(x.StdoutBytes, x.StderrBytes) < 0 || x.Duration < 0) {
+				t.Errorf("exit %+v", x)
+			}
+		}
+		var j wire.JobEvent
+		if wire.ReadMessage(bytes.NewReader(in), &j, wire.MaxJobEventBytes) == nil {
+			if ev, err := j.Spec(); err == nil && ((ev.Kind == spec.JobEnded) == ev.Job.Running() || ev.StalledFor < 0) {
+				t.Errorf("event %+v", ev)
+			}
 		}
 	})
 }

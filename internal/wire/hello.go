@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -95,10 +96,16 @@ func SendHello(ctx context.Context, conn io.ReadWriteCloser, h HostHello) (*Gues
 	if g.Major != Major {
 		return nil, versionMismatch("guest", g.Major)
 	}
-	if len(g.Workdir) > spec.MaxPathBytes || len(g.ID) > 256 || len(g.OS) > 32 || len(g.Arch) > 32 || len(g.Version) > 256 {
+	if len(g.Workdir) > spec.MaxPathBytes || len(g.ID) > 256 || !word(g.OS) || !word(g.Arch) || len(g.Version) > 256 {
 		return nil, &spec.Error{Code: spec.CodeInternal, Err: violation("hello out of range")}
 	}
 	return &g, nil
+}
+
+// word reports whether s is a short word of letters, digits and underscores, or empty.
+func word(s string) bool {
+	other := func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9') && r != '_' }
+	return len(s) <= 32 && strings.IndexFunc(s, other) < 0
 }
 
 func versionMismatch(peer string, major int) error {

@@ -166,8 +166,8 @@ func (j *Job) Spec() (spec.Job, error) {
 	if exited != (j.Exit != nil) || out.Running() != (j.EndedUnixNS == 0) {
 		return spec.Job{}, violation("%s is %s and has, or has not, ended", j.ID, j.State)
 	}
-	if !out.Running() {
-		out.Ended = time.Unix(0, j.EndedUnixNS)
+	if !out.Running() { // no earlier than its start, though the place's clock was set back
+		out.Ended = time.Unix(0, max(j.EndedUnixNS, j.StartedUnixNS))
 	}
 	if exited {
 		exit, err := j.Exit.Spec()

@@ -41,6 +41,15 @@ func TestJobRoundTrip(t *testing.T) {
 	}
 }
 
+// A place's clock that is set back while a job runs does not end it before it started.
+func TestJobOverAClockThatIsSetBack(t *testing.T) {
+	j := endedJob()
+	j.StartedUnixNS, j.EndedUnixNS = 9, 5
+	if job, err := j.Spec(); err != nil || job.Ended.Before(job.Started) {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
 // A record that contradicts itself, or is out of its bounds, is refused whole.
 func TestJobOfAnUntrustedGuest(t *testing.T) {
 	tests := map[string]func(*wire.Job){

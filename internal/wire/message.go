@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -149,7 +150,7 @@ const (
 
 // Spec checks and converts what a guest said; it refuses what no kernel says.
 func (e *Exit) Spec() (spec.Exit, error) {
-	if e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 ||
+	if e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 || e.Signal > 0 && e.Code != 128+e.Signal ||
 		e.StdoutBytes < 0 || e.StderrBytes < 0 || len(e.Survivors) > maxSurvivors || len(e.HostExecutable) > maxHostExecutable ||
 		min(e.DurationNS, e.UserNS, e.SystemNS, e.MaxRSSBytes) < 0 || e.NoOutput && !e.TimedOut || !jobIDOrNone(e.LogID) {
 		return spec.Exit{}, violation("exit record out of range")
@@ -245,6 +246,11 @@ type Status struct {
 	ExpiresInNS   int64  `json:"expires_in_ns"`
 	Version       string `json:"version"`
 	Notice        string `json:"notice,omitempty"`
+
+	// Since 1.2: of the memory group that the place has to itself; else 0.
+	MemoryBytes     int64 `json:"memory_bytes,omitempty"`
+	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
+	OOMKills        int64 `json:"oom_kills,omitempty"`
 }
 
 // Error is a *spec.Error on the wire.
@@ -312,10 +318,11 @@ func (r *remoteError) Is(target error) bool {
 	return false
 }
 
+// clip bounds a text. What it cuts off is not kept in memory.
 func clip(s string) string {
 	const most = 4096
 	if len(s) > most {
-		return s[:most]
+		return strings.Clone(s[:most])
 	}
 	return s
 }

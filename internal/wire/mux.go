@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"context"
-	"encoding/binary"
 	"io"
 	"sync"
 	"time"
@@ -53,6 +51,9 @@ func (p Profile) WithDefaults() Profile {
 	return p
 }
 
+// closeTimeout is how long a host remembers a stream that the guest does not close.
+const closeTimeout = 30 * time.Second
+
 // never is long enough to mean no limit where yamux insists on one.
 const never = 365 * 24 * time.Hour
 
@@ -74,34 +75,30 @@ func (p Profile) config(host bool) *yamux.Config {
 	// host this frees what a guest never closes.
 	c.StreamCloseTimeout = 0
 	if host {
-		c.StreamCloseTimeout = 30 * time.Second
+		c.StreamCloseTimeout = closeTimeout
 	}
 	return c
 }
 
 // Mux is one connection after its hello.
 type Mux struct {
-	s *yamux.Session
+	s     *yamux.Session
+	guard *guard // the host's; nil on a guest
 	// frames holds memory in which streams put frames together.
 	frames sync.Pool
 }
 
 // HostMux runs the host's side on conn. It cuts off a guest that opens a stream
-// or probes: only the host may.
+// or probes, which only the host may, and one that leaves thousands of streams open
+// that the host has ended.
 func HostMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
-	c := newCoalescer(&pingGuard{conn: conn})
-	s, err := yamux.Client(c, p.WithDefaults().config(true))
+	g := newGuard(conn)
+	s, err := yamux.Client(newCoalescer(g), p.WithDefaults().config(true))
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	m := &Mux{s: s}
-	go func() {
-		if _, err := s.AcceptStream(); err == nil {
-			s.Close()
-		}
-	}()
-	return m, nil
+	return &Mux{s: s, guard: g}, nil
 }
 
 // GuestMux runs the guest's side on conn.
@@ -121,9 +118,12 @@ func (m *Mux) Open(req *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{st, m}
+	s := &Stream{Stream: st, mux: m}
+	if m.guard != nil {
+		m.guard.watch(s)
+	}
 	if err := WriteMessage(s, req); err != nil {
-		s.Close()
+		s.End()
 		return nil, err
 	}
 	return s, nil
@@ -135,7 +135,7 @@ func (m *Mux) Accept() (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{st, m}, nil
+	return &Stream{Stream: st, mux: m}, nil
 }
 
 // Done is closed when the connection is gone.
@@ -143,77 +143,6 @@ func (m *Mux) Done() <-chan struct{} { return m.s.CloseChan() }
 
 // Close ends the connection and every stream on it.
 func (m *Mux) Close() error { return m.s.Close() }
-
-// Stream is one stream of a Mux.
-type Stream struct {
-	*yamux.Stream
-	mux *Mux
-}
-
-func (s *Stream) borrow() *[]byte {
-	if buf, ok := s.mux.frames.Get().(*[]byte); ok {
-		return buf
-	}
-	return new([]byte)
-}
-
-// giveBack keeps what a data frame needs; a larger message was an exception.
-func (s *Stream) giveBack(buf *[]byte) {
-	if cap(*buf) <= 2*MaxDataBytes {
-		s.mux.frames.Put(buf)
-	}
-}
-
-// Bind makes the end of ctx fail whatever waits on the stream. The caller calls
-// stop when the call is over, and asks ctx.Err() when one failed.
-func (s *Stream) Bind(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = s.SetDeadline(time.Unix(1, 0)) })
-}
-
-// pingGuard reads yamux headers as they pass from a guest and fails on a ping that
-// asks for an answer: yamux answers each one from a new goroutine, so that a flood
-// of them would cost memory without a bound. A guest never needs to send one.
-type pingGuard struct {
-	conn io.ReadWriteCloser
-	hdr  [12]byte
-	have int    // bytes of hdr
-	skip uint32 // bytes of the body still to pass
-}
-
-const (
-	yamuxTypeData = 0
-	yamuxTypePing = 2
-	yamuxFlagSYN  = 1
-)
-
-func (g *pingGuard) Read(p []byte) (int, error) {
-	n, err := g.conn.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
-		if g.skip > 0 {
-			k := min(int64(g.skip), int64(len(rest)))
-			g.skip -= uint32(k)
-			rest = rest[k:]
-			continue
-		}
-		k := copy(g.hdr[g.have:], rest)
-		g.have += k
-		rest = rest[k:]
-		if g.have < len(g.hdr) {
-			break
-		}
-		g.have = 0
-		switch flags := binary.BigEndian.Uint16(g.hdr[2:]); {
-		case g.hdr[1] == yamuxTypeData:
-			g.skip = binary.BigEndian.Uint32(g.hdr[8:])
-		case g.hdr[1] == yamuxTypePing && flags&yamuxFlagSYN != 0:
-			return 0, violation("the guest sent a probe")
-		}
-	}
-	return n, err
-}
-
-func (g *pingGuard) Write(p []byte) (int, error) { return g.conn.Write(p) }
-func (g *pingGuard) Close() error                { return g.conn.Close() }
 
 // coalescer gathers the small writes that a mux makes - a header, a body, the next
 // stream's header - into one write to the transport, without delaying any: whatever

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -33,7 +34,7 @@ const maxNameBytes = 256
 
 // Spec checks and converts what a guest said.
 func (r *Running) Spec() (spec.Running, error) {
-	if r.PID <= 0 || max(len(r.ID), len(r.Key), len(r.Owner), len(r.Name)) > maxNameBytes {
+	if r.PID <= 0 || r.PID > math.MaxInt32 || r.StartedUnixNS < 0 || max(len(r.ID), len(r.Key), len(r.Owner), len(r.Name)) > maxNameBytes {
 		return spec.Running{}, violation("record of a running command out of range")
 	}
 	return spec.Running{

@@ -72,17 +72,12 @@ func (f fileSystem) Grep(ctx context.Context, o files.GrepOptions) iter.Seq2[fil
 			most = files.DefaultLineBytes
 		}
 		most = min(most, wire.MaxLineText)
-		left := limit(o.Limit)
+		due := newLinesDue(o)
 		err := search(ctx, f.s, &wire.Request{Op: wire.OpGrep, Grep: &r}, func(r io.Reader) func() (files.Line, error) {
 			return wire.NewLineReader(r, most).Next
 		}, func(l *files.Line) (more bool, err error) {
-			switch {
-			case l.Match && left == 0:
+			if !due.take(l) {
 				return false, violation("a line that was not asked for")
-			case l.Match:
-				left--
-			case o.Context == 0:
-				return false, violation("a line of context that was not asked for")
 			}
 			return yield(*l, nil), nil
 		})
@@ -90,6 +85,39 @@ func (f fileSystem) Grep(ctx context.Context, o files.GrepOptions) iter.Seq2[fil
 			yield(files.Line{}, below(err, o.Files.Dir))
 		}
 	}
+}
+
+// linesDue counts what a search for lines may still give.
+type linesDue struct {
+	matches   int    // of all files; negative: any number
+	perFile   int    // likewise, of one
+	around    int    // the context of one match
+	path      string // of the last line
+	here      int    // matches in that file
+	unmatched int    // lines since the last match
+}
+
+func newLinesDue(o files.GrepOptions) *linesDue {
+	return &linesDue{matches: limit(o.Limit), perFile: limit(o.LimitPerFile), around: 2 * o.Context}
+}
+
+// take counts a line, and reports whether it was due. Between two matches lie the
+// context of the one and that of the other.
+func (d *linesDue) take(l *files.Line) bool {
+	if l.Path != d.path {
+		d.path, d.here = l.Path, 0
+	}
+	if !l.Match {
+		d.unmatched++
+		return d.unmatched <= d.around
+	}
+	if d.matches == 0 || d.here == d.perFile {
+		return false
+	}
+	d.matches--
+	d.here++
+	d.unmatched = 0
+	return true
 }
 
 // search makes a request that is answered by a stream of records and takes each. It

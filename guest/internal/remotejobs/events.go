@@ -15,7 +15,7 @@ func (c *Client) Listen(ctx context.Context, owner, id string, tell func(spec.Jo
 	if err := spec.ValidateOwner(owner); err != nil {
 		return err
 	}
-	l := &listening{owner: owner, tell: tell}
+	l := &listening{owner: owner, tell: tell, hint: c.hint}
 	l.req = &wire.Request{Op: wire.OpJobEvents, Job: &wire.JobRequest{Owner: owner, Listener: id}}
 	return c.s.Patiently(ctx, l.req, changes, func(st Stream) (bool, error) {
 		defer st.End()
@@ -27,6 +27,7 @@ func (c *Client) Listen(ctx context.Context, owner, id string, tell func(spec.Jo
 type listening struct {
 	owner string
 	tell  func(spec.JobEvent) error
+	hint  func(*wire.Job, *spec.Exit)
 	req   *wire.Request
 	told  []string // the latest events; one that is not acknowledged for sure is among them
 }
@@ -99,6 +100,7 @@ func (l *listening) hear(ctx context.Context, st Stream, said *wire.JobEvent) (o
 		return true, ctx.Err()
 	}
 	if !slices.Contains(l.told, said.Seq) {
+		l.hint(said.Job, &e.Job.Exit)
 		if err := l.tell(e); err != nil {
 			return true, err
 		}

@@ -28,7 +28,7 @@ func (c *Client) List(ctx context.Context, q spec.JobQuery) ([]spec.Job, error) 
 		return nil, err
 	}
 	req := &wire.Request{Op: wire.OpJobList, Job: &wire.JobRequest{Owner: q.Owner, IDs: q.IDs}}
-	return c.askMany(ctx, req, reads, q.Owner)
+	return c.askMany(ctx, req, reads, q.Owner, q.IDs)
 }
 
 // Wait returns a job once it has ended. It goes on over a redial.
@@ -61,7 +61,7 @@ func (c *Client) HandOver(ctx context.Context, from, to string, ids []string) ([
 		return nil, err
 	}
 	req := &wire.Request{Op: wire.OpJobHandOver, Job: &wire.JobRequest{Owner: from, To: to, IDs: ids}}
-	return c.askMany(ctx, req, changes, to)
+	return c.askMany(ctx, req, changes, to, ids)
 }
 
 // checkJobs refuses the names of an owner and jobs that cannot be meant. What is no id
@@ -84,65 +84,23 @@ func (c *Client) askOne(ctx context.Context, req *wire.Request, id string) (spec
 	var job spec.Job
 	err := c.s.Patiently(ctx, req, changes, func(st Stream) (bool, error) {
 		defer st.End()
+		start, again := req.Op == wire.OpJobStart, req.Job.Resume
 		req.Job.Resume = true
 		reply, err := wire.ReadReply(st)
 		if err != nil {
 			return false, err
 		}
-		job, err = jobOf(reply.Job)
-		if err == nil && (id != "" && job.ID != id || req.Op != wire.OpJobStart && job.Running()) {
-			err = violation("%s answers with %s, %s", req.Op, job.ID, job.State)
+		job, err = c.jobOf(reply.Job)
+		if err == nil && (id != "" && job.ID != id || !start && job.Running() || start && !again && job.Owner != req.Job.Owner) {
+			err = violation("%s answers with %s of owner %.64q, %s", req.Op, job.ID, job.Owner, job.State)
 		}
 		return true, err
 	})
 	return job, err
 }
 
-// askMany makes a request that is answered by jobs, all of owner.
-func (c *Client) askMany(ctx context.Context, req *wire.Request, changes bool, owner string) ([]spec.Job, error) {
-	jobs, err := c.askManyOnce(ctx, req, changes, owner)
-	if !changes && c.s.Repeatable(err) {
-		jobs, err = c.askManyOnce(ctx, req, changes, owner)
-	}
-	return jobs, err
-}
-
-// maxJobs bounds what is taken of a list: more than a place can run and keep.
-const maxJobs = 100_000
-
-func (c *Client) askManyOnce(ctx context.Context, req *wire.Request, changes bool, owner string) ([]spec.Job, error) {
-	st, err := c.s.Open(ctx, req, changes)
-	if err != nil {
-		return nil, err
-	}
-	defer st.End()
-	var out []spec.Job
-	for {
-		reply, err := wire.ReadReply(st)
-		if err != nil {
-			return nil, st.Failed(ctx, err, changes)
-		}
-		if len(reply.Jobs) == 0 && !reply.Done || len(out)+len(reply.Jobs) > maxJobs {
-			return nil, violation("a list of jobs without an end")
-		}
-		for i := range reply.Jobs {
-			job, err := jobOf(&reply.Jobs[i])
-			if err != nil {
-				return nil, err
-			}
-			if job.Owner != owner {
-				return nil, violation("%s of another owner", job.ID)
-			}
-			out = append(out, job)
-		}
-		if reply.Done {
-			return out, nil
-		}
-	}
-}
-
 // jobOf takes what can be true of a job's record.
-func jobOf(said *wire.Job) (spec.Job, error) {
+func (c *Client) jobOf(said *wire.Job) (spec.Job, error) {
 	if said == nil {
 		return spec.Job{}, violation("a reply without the job's record")
 	}
@@ -150,6 +108,7 @@ func jobOf(said *wire.Job) (spec.Job, error) {
 	if err != nil {
 		return spec.Job{}, &spec.Error{Code: spec.CodeInternal, Err: err}
 	}
+	c.hint(said, &job.Exit)
 	for i := range job.Exit.Survivors {
 		job.Exit.Survivors[i].Name = clip(job.Exit.Survivors[i].Name)
 	}

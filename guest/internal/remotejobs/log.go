@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/wire"
@@ -47,6 +48,9 @@ type jobLog struct {
 	lines int64 // newlines among them
 	most  int64 // the most that can come; negative: no limit
 	err   error
+
+	barren   int   // how often it was opened since a byte came
+	readThen int64 // what had been read the last time
 }
 
 var errLogClosed = spec.New(spec.CodeInvalid, "the log was closed")
@@ -115,7 +119,7 @@ func (l *jobLog) Info() spec.LogInfo { return l.info }
 func (l *jobLog) Read(p []byte) (int, error) {
 	for l.err == nil {
 		if l.st == nil {
-			if l.err = l.open(); l.err != nil {
+			if l.err = l.again(); l.err != nil {
 				break
 			}
 		}
@@ -128,14 +132,47 @@ func (l *jobLog) Read(p []byte) (int, error) {
 	return 0, l.err
 }
 
+// The most times that the log is opened in a row without a byte of it, and the pauses
+// before: somewhat more than the least time for which a place may be out of reach.
+const (
+	maxBarren  = 12
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// again opens the log at the byte that it has reached.
+func (l *jobLog) again() error {
+	if l.read > l.readThen {
+		l.barren = 0
+	}
+	if l.barren == maxBarren {
+		return spec.New(spec.CodeUnavailable, "the connection breaks whenever the log is opened")
+	}
+	if l.barren > 0 {
+		select {
+		case <-time.After(min(firstPause<<l.barren, maxPause)):
+		case <-l.ctx.Done(): // open says so
+		}
+	}
+	l.readThen = l.read
+	l.barren++
+	return l.open()
+}
+
 // take counts what has come.
 func (l *jobLog) take(p []byte) error {
-	if n := int64(len(p)); l.most >= 0 && l.read+n > l.most || n > 0 && l.window.Lines > 0 && l.lines >= l.window.Lines {
+	n, lines := int64(len(p)), int64(bytes.Count(p, []byte{'\n'}))
+	over := l.most >= 0 && l.read+n > l.most
+	if most := l.window.Lines; most > 0 && n > 0 {
+		left := most - l.lines
+		over = over || left < lines || left == 0 || left == lines && p[n-1] != '\n'
+	}
+	if over {
 		l.err = violation("more of the log than was asked for")
 		return l.err
 	}
-	l.read += int64(len(p))
-	l.lines += int64(bytes.Count(p, []byte{'\n'}))
+	l.read += n
+	l.lines += lines
 	return nil
 }
 
@@ -143,7 +180,7 @@ func (l *jobLog) take(p []byte) error {
 // followed by another.
 func (l *jobLog) ended(err error) error {
 	switch {
-	case err == io.EOF && l.read < l.most && !l.window.Follow && l.window.Lines == 0:
+	case err == io.EOF && l.read < l.most && !l.window.Follow && (l.window.Lines == 0 || l.lines < l.window.Lines):
 		return spec.New(spec.CodeUnavailable, "the log was cut while it was read")
 	case err == io.EOF:
 		return io.EOF

@@ -32,6 +32,10 @@ type record struct {
 	StallMS     int64 `json:"stall_ms,omitempty"`
 	MaxLogBytes int64 `json:"max_log_bytes"`
 
+	// Terminated, a spec.KillOutcome or "", is what was answered to whoever has asked
+	// for its end by its key.
+	Terminated string `json:"terminated,omitempty"`
+
 	// Told says that the owner knows of the end; Stall is one that it does not
 	// know of, Stalls how many there have been.
 	Told   bool   `json:"told,omitempty"`
@@ -64,6 +68,7 @@ func parse(id string, data []byte) (*record, error) {
 	}
 	if r.ID != id || len(r.Request) > maxNameBytes || len(r.Key) > spec.MaxKeyBytes || spec.ValidateOwner(r.By) != nil ||
 		r.StallMS < 0 || r.StallMS > spec.MaxTimeout.Milliseconds() || r.MaxLogBytes < 0 || r.MaxLogBytes > spec.MaxLogBytes || r.LogBytes > r.MaxLogBytes ||
+		!slices.Contains([]spec.KillOutcome{spec.KillNone, spec.KillTerminated, spec.KillExited, spec.KillUnknown}, spec.KillOutcome(r.Terminated)) ||
 		r.Stalls < 0 || r.Stall != nil && !r.Stall.valid() ||
 		len(r.Former) > maxFormer || slices.ContainsFunc(r.Former, func(owner string) bool { return spec.ValidateOwner(owner) != nil }) {
 		return nil, errRecord

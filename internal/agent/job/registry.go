@@ -41,6 +41,7 @@ type Registry struct {
 	last      int64         // the highest number that has been given
 	floor     int64         // the number in store.last
 	ended     []*Job        // in the order of their ends
+	fresh     bool          // no earlier guest has used the directory
 	unsaved   map[*Job]bool // whose record on disk is an older one
 	events    []*event
 	listeners map[string]*Listener
@@ -70,6 +71,7 @@ func Open(dir string, keep Retention) (*Registry, error) {
 		return nil, err
 	}
 	r.floor = s.last()
+	r.fresh = s.begin() && len(records) == 0 && max(r.floor, above) == 0
 	r.last = max(r.floor, above)
 	for _, rec := range records {
 		r.restore(rec)
@@ -87,6 +89,10 @@ func Open(dir string, keep Retention) (*Registry, error) {
 	r.saveLost()
 	return r, nil
 }
+
+// Fresh reports whether no earlier guest has used the directory, as far as it tells: it
+// lies where commands may be able to reach it.
+func (r *Registry) Fresh() bool { return r.fresh }
 
 // recordsRead is how many records are read at a start, for each that may be kept: of the
 // jobs, the kept output of commands, and as many again that ran.

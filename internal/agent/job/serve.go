@@ -28,10 +28,7 @@ type Host struct {
 	Allowed func() error // whether its owner has not been taken over from
 }
 
-var (
-	errIncomplete = spec.New(spec.CodeInvalid, "the request is incomplete")
-	errRange      = spec.New(spec.CodeInvalid, "the request is out of range")
-)
+var errRange = spec.New(spec.CodeInvalid, "the request is out of range")
 
 // Serves reports whether an operation is one on jobs.
 func Serves(op wire.Op) bool { return op == wire.OpJobEvents || operation(op) != nil }
@@ -59,7 +56,7 @@ func (s *Server) Serve(st *wire.Stream, req *wire.Request, h Host) error {
 	r := req.Job
 	switch {
 	case r == nil:
-		return errIncomplete
+		return stream.ErrIncomplete
 	case spec.ValidateOwner(r.Owner) != nil, spec.ValidateOwner(r.To) != nil, len(r.IDs) > wire.MaxJobIDs, len(r.Listener) > maxNameBytes:
 		return errRange
 	case req.Op == wire.OpJobEvents:
@@ -75,17 +72,10 @@ func (s *Server) Serve(st *wire.Stream, req *wire.Request, h Host) error {
 	return operation(req.Op)(s, ctx, st, req, h)
 }
 
-func reply(st *wire.Stream, r *wire.Reply) error {
-	if wire.WriteMessage(st, r) != nil {
-		return stream.ErrGone
-	}
-	return nil
-}
-
 // start starts a job, or finds the one that the request or its key has started.
 func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
 	if req.Exec == nil || req.Exec.ID == "" {
-		return errIncomplete
+		return stream.ErrIncomplete
 	}
 	most := spec.MaxTimeout.Milliseconds()
 	if len(req.Exec.ID) > maxNameBytes || len(req.Exec.Key) > spec.MaxKeyBytes || req.Job.StallMS < 0 || req.Job.StallMS > most {
@@ -113,7 +103,7 @@ func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, _ 
 		return err
 	}
 	info := j.Info()
-	return reply(st, &wire.Reply{Job: &info})
+	return stream.Reply(st, &wire.Reply{Job: &info})
 }
 
 func (s *Server) list(_ context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
@@ -140,7 +130,7 @@ func sendJobs(st *wire.Stream, jobs []wire.Job) error {
 	size := 0
 	for _, j := range jobs {
 		if len(batch) == wire.JobBatch || size > batchBytes {
-			if err := reply(st, &wire.Reply{Jobs: batch}); err != nil {
+			if err := stream.Reply(st, &wire.Reply{Jobs: batch}); err != nil {
 				return err
 			}
 			batch, size = batch[:0], 0
@@ -151,8 +141,13 @@ func sendJobs(st *wire.Stream, jobs []wire.Job) error {
 		for _, a := range j.Args {
 			size += 4 + 2*len(a)
 		}
+		if j.Exit != nil {
+			for _, path := range j.Exit.HostExecutable {
+				size += 4 + 2*len(path)
+			}
+		}
 	}
-	return reply(st, &wire.Reply{Jobs: batch, Done: true})
+	return stream.Reply(st, &wire.Reply{Jobs: batch, Done: true})
 }
 
 func (s *Server) wait(ctx context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
@@ -179,7 +174,7 @@ func answerEnd(ctx context.Context, st *wire.Stream, j *Job) error {
 		return stream.ErrGone
 	}
 	info := j.Info()
-	return reply(st, &wire.Reply{Job: &info})
+	return stream.Reply(st, &wire.Reply{Job: &info})
 }
 
 func (s *Server) kill(ctx context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
@@ -213,7 +208,7 @@ func (s *Server) sendLog(ctx context.Context, st *wire.Stream, req *wire.Request
 	}
 	defer r.Close()
 	info := wire.LogInfo(r.Info())
-	if err := reply(st, &wire.Reply{Log: &info}); err != nil {
+	if err := stream.Reply(st, &wire.Reply{Log: &info}); err != nil {
 		return err
 	}
 	for {
@@ -250,7 +245,7 @@ func (s *Server) events(st *wire.Stream, r *wire.JobRequest, h Host) error {
 		return err
 	}
 	defer l.Close()
-	if err := reply(st, &wire.Reply{}); err != nil {
+	if err := stream.Reply(st, &wire.Reply{}); err != nil {
 		return err
 	}
 	left := make(chan struct{})

@@ -32,6 +32,8 @@ const (
 	// lastName is the file with the id of the last job, from when on the record of
 	// that job may be gone.
 	lastName = "last"
+	// begunName is the file that the first guest makes.
+	begunName = "begun"
 )
 
 // openStore opens the directory, which is made if it is missing, for its owner alone.
@@ -131,6 +133,16 @@ func (s *store) last() int64 {
 		return 0
 	}
 	return number(string(data))
+}
+
+// begin notes that a guest has begun here, and reports whether it is the first one.
+func (s *store) begin() bool {
+	fd, err := unix.Openat(s.fd(), begunName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
 }
 
 func (s *store) setLast(n int64) error { return s.write(lastName, []byte(wire.JobID(n))) }

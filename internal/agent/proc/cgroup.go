@@ -28,12 +28,12 @@ type Groups struct {
 	waiting []*Group // a background child of a command that ended lives there
 }
 
-// Group is one control group, held open.
+// Group is one control group. Its descriptors are negative where they are not open.
 type Group struct {
 	dir    string
 	fd     int
-	events int
-	stat   int
+	events int   // cgroup.events
+	stat   int   // cpu.stat
 	used   usage // before the present command
 	// killed: a process that is started in a group that has once been killed
 	// is killed too, by some kernels, so it is not used again.
@@ -201,7 +201,7 @@ func (g *Groups) Release(c *Group) {
 	switch {
 	case c.populated():
 		g.waiting = append(g.waiting, c)
-	case !c.killed.Load() && len(g.free) < maxFreeGroups:
+	case !c.killed.Load() && c.fd >= 0 && len(g.free) < maxFreeGroups:
 		c.used = c.usage()
 		g.free = append(g.free, c)
 	default:
@@ -243,8 +243,19 @@ func (g *Groups) Close() {
 // populated reports whether a live process is in the group or below it.
 func (c *Group) populated() bool {
 	var buf [256]byte
-	n, err := unix.Pread(c.events, buf[:], 0)
-	return err != nil || !bytes.Contains(buf[:n], []byte("populated 0"))
+	return !bytes.Contains(c.read(c.events, "cgroup.events", buf[:]), []byte("populated 0"))
+}
+
+// read reads a file of the group into buf, by fd if that is open; nil if it cannot.
+func (c *Group) read(fd int, name string, buf []byte) []byte {
+	if fd < 0 {
+		return readSmall(filepath.Join(c.dir, name), buf)
+	}
+	n, err := unix.Pread(fd, buf, 0)
+	if err != nil {
+		return nil
+	}
+	return buf[:n]
 }
 
 // usage is the time that the processes of a group have spent.
@@ -255,11 +266,7 @@ func (u usage) total() time.Duration { return u.user + u.system }
 // usage is that of all that has run in the group; zero where the kernel does not say.
 func (c *Group) usage() (u usage) {
 	var buf [1024]byte
-	n, err := unix.Pread(c.stat, buf[:], 0)
-	if err != nil {
-		return usage{}
-	}
-	for line := range bytes.Lines(buf[:n]) {
+	for line := range bytes.Lines(c.read(c.stat, "cpu.stat", buf[:])) {
 		name, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
 		micros, err := strconv.ParseInt(string(value), 10, 64)
 		switch {
@@ -296,13 +303,22 @@ func (c *Group) kill() {
 }
 
 func (c *Group) remove() {
-	if c.fd >= 0 {
-		unix.Close(c.fd)
-	}
-	for _, fd := range []int{c.events, c.stat} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
+	c.Rest()
 	removeGroups(c.dir)
+}
+
+// Rest closes the descriptors of a group whose command may run for long: there may be a
+// thousand of these, and each descriptor makes every start of a process slower. The group
+// still works, and is not used for another command. It is not called while others use the
+// group; of a nil one there is nothing to close.
+func (c *Group) Rest() {
+	if c == nil {
+		return
+	}
+	for _, fd := range []*int{&c.fd, &c.events, &c.stat} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+		}
+		*fd = -1
+	}
 }

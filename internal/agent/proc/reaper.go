@@ -24,7 +24,24 @@ type Process struct {
 	Status unix.WaitStatus
 	Usage  unix.Rusage
 
+	mark  uint64 // that its processes inherit; 0: none
+	since uint64 // in ticks: nothing of it was started before
+	// serial numbers the starts; alone: there was nothing below the guest when it
+	// was started.
+	serial int64
+	alone  bool
+
 	reaped bool // guarded by Reaper.mu: the pid may belong to another process
+}
+
+// over reports whether the leader has ended and that has been noticed.
+func (p *Process) over() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Reaper waits for every child of this process, its own and adopted ones, from one
@@ -33,18 +50,26 @@ type Reaper struct {
 	onOrphan func()
 	wake     chan struct{} // there may be a child again
 	looks    looks
+	marks    *marks
+	shared   bool
 
 	mu       sync.Mutex
 	live     map[int]*Process
+	starts   int64            // how many there have been
 	starting int              // starts under way, whose pids are not in live yet
 	shot     map[int]bool     // children that were killed before they were programs
 	early    map[int]*Process // reaped while a start was under way
 }
 
-// NewReaper returns a Reaper that does nothing before Run. onOrphan is called, from
-// the reaping goroutine, after a process that is no leader has been reaped.
-func NewReaper(onOrphan func()) *Reaper {
-	return &Reaper{onOrphan: onOrphan, wake: make(chan struct{}, 1), live: map[int]*Process{}, early: map[int]*Process{}, shot: map[int]bool{}}
+// NewReaper returns a Reaper that does nothing before Run. shared says that others, such
+// as an engine, put processes into this one's pid namespace, whose orphans it adopts.
+// onOrphan is called, from the reaping goroutine, after a process that is no leader has
+// been reaped.
+func NewReaper(shared bool, onOrphan func()) *Reaper {
+	return &Reaper{
+		onOrphan: onOrphan, shared: shared, wake: make(chan struct{}, 1), marks: newMarks(),
+		live: map[int]*Process{}, early: map[int]*Process{}, shot: map[int]bool{},
+	}
 }
 
 // startIn is start in group, or without one if that fails. An exec that fails has run
@@ -68,13 +93,16 @@ var errHeldUp = spec.New(spec.CodeUnavailable, "another process kept it from sta
 // system must not hold up every other command.
 func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
 	r.mu.Lock()
+	alone := !r.shared && r.starting == 0 && len(r.live) == 0 && childless()
 	r.starting++
+	r.starts++
+	serial := r.starts
 	r.mu.Unlock()
 
-	begun := time.Now()
+	begun, since := time.Now(), ticks()
 	over := make(chan struct{})
 	watch := time.AfterFunc(patience, func() { r.hasten(over) })
-	pid, err := forkExec(path, argv, attr)
+	pid, mark, err := r.forkExec(path, argv, attr)
 	watch.Stop()
 	close(over)
 
@@ -82,12 +110,11 @@ func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Pro
 	defer r.mu.Unlock()
 	var p *Process
 	if err == nil {
-		if p = r.early[pid]; p != nil {
-			p.Begun = begun
-		} else {
-			p = &Process{PID: pid, Begun: begun, Done: make(chan struct{})}
+		if p = r.early[pid]; p == nil {
+			p = &Process{PID: pid, Done: make(chan struct{})}
 			r.live[pid] = p
 		}
+		p.Begun, p.mark, p.since, p.serial, p.alone = begun, mark, since, serial, alone
 		if r.shot[pid] { // its end looks like an exec from here
 			p, err = nil, errHeldUp
 		}
@@ -168,11 +195,11 @@ func (r *Reaper) press(pid int, last bool) {
 
 // forkExec is syscall.ForkExec, patient with a program that has just been written:
 // another child that is between its fork and its exec may still hold it open.
-func forkExec(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+func (r *Reaper) forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, mark uint64, err error) {
 	for try := 0; ; try++ {
-		pid, err := syscall.ForkExec(path, argv, attr)
+		pid, mark, err = r.marks.with(func() (int, error) { return syscall.ForkExec(path, argv, attr) })
 		if err != syscall.ETXTBSY || try == 10 {
-			return pid, err
+			return pid, mark, err
 		}
 		time.Sleep(time.Duration(try+1) * time.Millisecond)
 	}
@@ -283,6 +310,55 @@ func (r *Reaper) Running(p *Process) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, p.PID, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	return err == nil && siginfoPID(&info) == 0
+}
+
+// Identify returns when a leader was started, in ticks after boot, unless it has ended:
+// up to then its pid belongs to nobody else.
+func (r *Reaper) Identify(p *Process) (start uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.reaped {
+		return 0, false
+	}
+	st, ok := ReadStat(p.PID)
+	return st.Start, ok && !st.dead()
+}
+
+// others returns the pids of all leaders but p that have not been reaped, and whether p
+// has not been either: then its pid is its own.
+func (r *Reaper) others(p *Process) (pids map[int]bool, lives bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pids = make(map[int]bool, len(r.live))
+	for pid, leader := range r.live {
+		pids[pid] = leader != p
+	}
+	return pids, r.live[p.PID] == p
+}
+
+// sole reports whether whatever there is below the guest can only be of p: there was
+// nothing before it and nothing has been started since.
+func (r *Reaper) sole(p *Process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return p.alone && r.starts == p.serial
+}
+
+// killAllOf sends KILL to everything in the pid namespace at one stroke, which nothing
+// escapes by forking. It does nothing unless this process is its init and p is sole.
+func (r *Reaper) killAllOf(p *Process) {
+	r.mu.Lock() // nothing else is started meanwhile
+	defer r.mu.Unlock()
+	if os.Getpid() == 1 && p.alone && r.starts == p.serial {
+		_ = unix.Kill(-1, unix.SIGKILL)
+	}
+}
+
+// childless reports whether this process has no child at all, not even one that is yet
+// to be reaped. Since it adopts every orphan below it, that proves, at one stroke, that
+// no process below it is left.
+func childless() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil) == unix.ECHILD
 }
 
 // Leaders returns the pids of all leaders that have not been reaped.

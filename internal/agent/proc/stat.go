@@ -22,6 +22,9 @@ type Stat struct {
 // dead reports a process that only waits to be reaped.
 func (p *Stat) dead() bool { return p.state == 'Z' || p.state == 'X' || p.state == 'x' }
 
+// Stopped reports a process that a signal has stopped, until it gets CONT.
+func (p *Stat) Stopped() bool { return p.state == 'T' }
+
 // ReadStat reads /proc/<pid>/stat.
 func ReadStat(pid int) (Stat, bool) {
 	var buf [1024]byte

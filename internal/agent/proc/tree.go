@@ -14,20 +14,29 @@ import (
 )
 
 // Tree finds and signals every process that a command has brought forth.
+//
+// Where the command has a group, the group is the truth. Without one a process is taken
+// for the command's that descends from another of its processes, has been one at an
+// earlier look, bears the command's mark or its tag, or is in a session in which its
+// processes have been seen; and where there is nothing else below the guest that it could
+// be of, whatever is there. A process that bears the mark of another command never is.
 type Tree struct {
 	reaper *Reaper
 	leader *Process
 	tag    string // "" where the command has a clean environment
 	group  *Group // nil where there are none
 
-	mu   sync.Mutex
-	sids map[int]bool // the sessions that its processes have been seen in
+	mu    sync.Mutex
+	known map[procID]bool // what was alive of it at the last look
+	// sids are the sessions that its processes have been seen in, and when the
+	// leader of each was started; 0: it was not there any more.
+	sids map[int]uint64
 }
 
 // NewTree returns the tree of leader. tag, unless it is empty, is the entry in the
 // environment that its processes inherit. group, which may be nil, is where they are.
 func NewTree(r *Reaper, leader *Process, tag string, group *Group) *Tree {
-	return &Tree{reaper: r, leader: leader, tag: tag, group: group, sids: map[int]bool{leader.PID: true}}
+	return &Tree{reaper: r, leader: leader, tag: tag, group: group, sids: map[int]uint64{leader.PID: 0}}
 }
 
 // KillTime bounds the killing of a tree whose processes are faster or stronger than
@@ -38,61 +47,136 @@ const (
 	killRounds = 50
 	// maxSurvivors is how many are named in a result.
 	maxSurvivors = 64
+	// clearLooks is how many looks in a row have to find nothing where nothing proves
+	// it: one that flees from process to process may pass between what a look reads.
+	clearLooks = 3
 )
 
-// members returns what is alive of the tree: the leader and its descendants, and
-// among the orphans that this process has adopted those in the group or a session
-// of the tree or with its tag, and their descendants.
-func (t *Tree) members() []Stat {
+// sight is what was alive at one look.
+type sight struct {
+	// members are of the tree; suspects may be: orphans of which nothing says whose
+	// they are, and what is below those.
+	members, suspects []Stat
+	// strangers: there is more below the guest, or nobody knows.
+	strangers bool
+}
+
+// members returns what is alive of the tree.
+func (t *Tree) members() []Stat { return t.look().members }
+
+// look looks for what is alive of the tree.
+func (t *Tree) look() sight {
 	now := t.reaper.looks.take()
 	if now.err != nil {
-		return nil
+		return sight{strangers: true}
 	}
-	foreign := t.reaper.Leaders()
-	delete(foreign, t.leader.PID)
-	own := newFamily(now.children, os.Getpid(), foreign)
-	grouped := t.group.procs()
-	tagged := map[int]bool{}
+	others, leads := t.reaper.others(t.leader)
+	own := newFamily(now.children, os.Getpid(), others)
+	s := &sorter{
+		t: t, family: own, others: others, leads: leads, grouped: t.group.procs(),
+		byPID: make(map[int]Stat, len(own.all)), marks: map[int]uint64{}, in: map[int]bool{},
+		sole: t.reaper.sole(t.leader), // asked after the look: what it saw was there before
+	}
 	for _, p := range own.all {
-		tagged[p.PID] = t.tag != "" && !p.dead() && environHas(p.PID, t.tag)
+		s.byPID[p.PID] = p
+		if !p.dead() {
+			s.marks[p.PID] = t.reaper.marks.of(p.PID)
+		}
 	}
-
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ours := func(p Stat) bool {
-		if p.PID == t.leader.PID || grouped[p.PID] || tagged[p.PID] {
-			return true
-		}
-		// A session's number is not given away while it has members. One that
-		// has a new leader is another session.
-		return !p.dead() && t.sids[p.Session] && !foreign[p.Session]
-	}
-	in := map[int]bool{}
-	var out []Stat
-	var add func(p Stat)
-	add = func(p Stat) {
-		if in[p.PID] || foreign[p.PID] {
-			return
-		}
-		in[p.PID] = true
-		if !p.dead() {
-			out = append(out, p)
-			t.sids[p.Session] = true
-		}
-		for _, child := range own.children[p.PID] {
-			add(child)
-		}
-	}
+	return s.sort()
+}
+
+// sorter tells the processes of one look apart.
+type sorter struct {
+	t      *Tree
+	family *family
+	byPID  map[int]Stat
+	others map[int]bool // the leaders of other commands
+	leads  bool         // the leader's pid is its own
+	sole   bool
+	// grouped are in the command's group.
+	grouped map[int]bool
+	marks   map[int]uint64
+	in      map[int]bool // the members
+	out     []Stat       // those that are alive
+}
+
+// sort is done under the lock of the tree.
+func (s *sorter) sort() sight {
 	for grown := true; grown; {
-		before := len(in)
-		for _, p := range own.all {
-			if !in[p.PID] && ours(p) {
-				add(p)
+		before := len(s.in)
+		for _, p := range s.family.all {
+			if !s.in[p.PID] && s.ours(p) {
+				s.add(p)
 			}
 		}
-		grown = len(in) > before
+		grown = len(s.in) > before
 	}
-	return out
+	s.t.known = make(map[procID]bool, len(s.out))
+	for _, p := range s.out {
+		s.t.known[p.id()] = true
+	}
+	seen := sight{members: s.out}
+	for _, other := range s.others {
+		seen.strangers = seen.strangers || other
+	}
+	suspected := map[int]bool{os.Getpid(): true}
+	for _, p := range s.family.all { // parents come first
+		if p.dead() || s.in[p.PID] {
+			continue
+		}
+		seen.strangers = true
+		if suspected[p.PPID] && s.marks[p.PID] == 0 && p.Start >= s.t.leader.since {
+			suspected[p.PID] = true
+			seen.suspects = append(seen.suspects, p)
+		}
+	}
+	return seen
+}
+
+// ours reports whether p is known to be of the tree by itself.
+func (s *sorter) ours(p Stat) bool {
+	t, mark := s.t, s.marks[p.PID]
+	switch {
+	case s.sole, s.grouped[p.PID], t.known[p.id()], s.leads && p.PID == t.leader.PID:
+		return true
+	case p.dead():
+		return false
+	case mark != 0:
+		return mark == t.leader.mark
+	case t.tag != "" && environHas(p.PID, t.tag):
+		return true
+	}
+	started, seen := t.sids[p.Session]
+	return seen && s.sameSession(p.Session, started)
+}
+
+// sameSession reports whether the session of a number is the one that it was. The number
+// is not given away while the session has members, so one that has got a new leader is
+// another session.
+func (s *sorter) sameSession(sid int, started uint64) bool {
+	if sid == s.t.leader.PID && s.leads {
+		return true
+	}
+	leader, there := s.byPID[sid]
+	return !s.others[sid] && (!there || leader.Start == started)
+}
+
+// add takes in p and what is below it.
+func (s *sorter) add(p Stat) {
+	if s.in[p.PID] || s.others[p.PID] {
+		return
+	}
+	s.in[p.PID] = true
+	if !p.dead() {
+		s.out = append(s.out, p)
+		s.t.sids[p.Session] = s.byPID[p.Session].Start
+	}
+	for _, child := range s.family.children[p.PID] {
+		s.add(child)
+	}
 }
 
 // family are the descendants of one process.
@@ -141,10 +225,13 @@ func (t *Tree) LeaveGroup() { t.group = nil }
 // asked are the processes that have been told to end.
 type asked map[procID]bool
 
+// procID names a process.
 type procID struct {
 	pid   int
 	start uint64
 }
+
+func (p *Stat) id() procID { return procID{p.PID, p.Start} }
 
 // newborn is the age, in ticks of 10 ms, up to which a process may still be between
 // its fork and its exec: a shell's child loses a TERM that comes to it there.
@@ -156,7 +243,7 @@ const newborn = 10
 func (a asked) tell(procs []Stat, leader int) {
 	now := ticks()
 	for _, p := range procs {
-		if id := (procID{p.PID, p.Start}); !a[id] && (p.PID == leader || p.Start+newborn <= now) {
+		if id := p.id(); !a[id] && (p.PID == leader || p.Start+newborn <= now) {
 			a[id] = true
 			signalProcess(p, unix.SIGTERM)
 			signalProcess(p, unix.SIGCONT)
@@ -167,12 +254,7 @@ func (a asked) tell(procs []Stat, leader int) {
 // gone reports whether nothing of the tree is seen any more; members is what was seen
 // last.
 func (t *Tree) gone(members []Stat) bool {
-	select {
-	case <-t.leader.Done:
-	default:
-		return false
-	}
-	return len(members) == 0 && (t.group == nil || !t.group.populated())
+	return t.leader.over() && len(members) == 0 && (t.group == nil || !t.group.populated())
 }
 
 // Terminate sends TERM to each process of the tree, those too that appear meanwhile,
@@ -205,22 +287,31 @@ func (t *Tree) Terminate(grace time.Duration, hurry <-chan struct{}) {
 }
 
 // Kill sends KILL to the tree until nothing of it is seen, within bounds. proven
-// means that the kernel vouches for the end of all of it.
+// means that the kernel vouches for the end of all of it: its group is empty, or there is
+// nothing at all below the guest. Survivors are what was seen last and may be of it.
 func (t *Tree) Kill() (proven bool, survivors []spec.Survivor) {
 	deadline := time.Now().Add(KillTime)
 	pause := time.Millisecond
 	var left []Stat
+	empty := 0
 	for range killRounds {
 		if t.group != nil {
 			t.group.kill()
 		}
 		_ = t.reaper.SignalGroup(t.leader, unix.SIGKILL)
-		left = t.members()
-		populated := t.group != nil && t.group.populated()
-		if len(left) == 0 && !populated {
-			return t.group != nil, nil
+		t.reaper.killAllOf(t.leader)
+		seen := t.look()
+		left = append(seen.members, seen.suspects...)
+		if proven = t.proof(seen); proven {
+			return true, nil
 		}
-		for _, p := range left {
+		if empty++; t.group != nil || len(seen.members) > 0 || !seen.strangers || !t.leader.over() {
+			empty = 0
+		}
+		if empty == clearLooks {
+			break // of the rest nothing can be known
+		}
+		for _, p := range seen.members {
 			signalProcess(p, unix.SIGKILL)
 		}
 		if time.Now().After(deadline) {
@@ -233,6 +324,14 @@ func (t *Tree) Kill() (proven bool, survivors []spec.Survivor) {
 		survivors = append(survivors, spec.Survivor{PID: p.PID, Name: p.name})
 	}
 	return false, survivors
+}
+
+// proof reports whether nothing of the tree can be left.
+func (t *Tree) proof(seen sight) bool {
+	if t.group != nil {
+		return len(seen.members) == 0 && !t.group.populated()
+	}
+	return childless()
 }
 
 // TerminateDescendants sends TERM to every process below this one that is not below

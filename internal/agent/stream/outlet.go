@@ -45,7 +45,8 @@ type Outlet struct {
 	mu        sync.Mutex
 	changed   sync.Cond // anything below has
 	ring      *wire.Ring
-	head      []byte // keyed: the first headBytes
+	head      []byte     // keyed: the first headBytes
+	tail      *wire.Ring // the last bytes, whoever reads; nil: not kept
 	total     int64
 	last      time.Time // when the last byte was read
 	sent      int64     // how far the last reader that was lost had got
@@ -86,6 +87,21 @@ func NewOutlet(pipe *os.File, window int, keyed bool, buffers *Buffers) (*Outlet
 // Tee has w take all that is read, in the order in which it is. It is called before
 // Pump. What w returns is not heeded.
 func (o *Outlet) Tee(w io.Writer) { o.tee = w }
+
+// KeepTail keeps the last n bytes for Tail. It is called before Pump.
+func (o *Outlet) KeepTail(n int) { o.tail = wire.NewRing(n) }
+
+// Tail returns the last bytes that were read, as far as KeepTail said, and frees them.
+func (o *Outlet) Tail() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tail == nil {
+		return nil
+	}
+	p, _ := o.tail.From(o.tail.First())
+	o.tail = nil
+	return p
+}
 
 // Done is closed when the stream has ended for the command, although a background
 // child may hold the pipe.
@@ -204,6 +220,9 @@ func (o *Outlet) readOnce(fd int) (int, error) {
 	if !o.abandoned {
 		o.ring.Write(p[:n])
 	}
+	if o.tail != nil {
+		o.tail.Write(p[:n])
+	}
 	o.total += int64(n)
 	o.last = time.Now()
 	o.changed.Broadcast()
@@ -283,7 +302,7 @@ func (o *Outlet) abandonLocked() {
 func (o *Outlet) Settle() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.head = append([]byte(nil), o.head...)
+	o.head, o.tail = append([]byte(nil), o.head...), nil
 	o.settled = true
 	o.shrink()
 	return int64(len(o.head))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
 )
 
 // ChunkBytes is the size of a buffer: one read, one data frame.
@@ -45,6 +46,17 @@ func (p *Peer) lost() bool {
 
 // ErrGone says that there is nobody left to tell an error.
 var ErrGone = errors.New("the reader is gone")
+
+// ErrIncomplete refuses a request without the part that belongs to its operation.
+var ErrIncomplete = spec.New(spec.CodeInvalid, "the request is incomplete")
+
+// Reply answers a request. Its error is ErrGone.
+func Reply(s *wire.Stream, r *wire.Reply) error {
+	if wire.WriteMessage(s, r) != nil {
+		return ErrGone
+	}
+	return nil
+}
 
 // past is a deadline that has passed: setting it fails whatever waits.
 var past = time.Unix(1, 0)

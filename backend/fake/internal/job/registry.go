@@ -49,6 +49,8 @@ type Job struct {
 	told    bool      // the owner knows of the end, or is not to
 	started bool
 	kill    func(grace time.Duration)
+	// terminated is what was answered to whoever has asked for its end by its key.
+	terminated spec.KillOutcome
 }
 
 // New returns a Registry whose logs are files of fs, in LogDir.

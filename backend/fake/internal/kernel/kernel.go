@@ -303,3 +303,25 @@ func (t *Tree) removeLocked(p *Proc) {
 		}
 	}
 }
+
+// TerminateWithin sends TERM to the processes of the tree, soon also to those that begin
+// later, until none is left, the grace is over or hurry is closed.
+func (t *Tree) TerminateWithin(grace time.Duration, hurry <-chan struct{}) {
+	const newborn = 10 * time.Millisecond
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	again := time.NewTicker(newborn)
+	defer again.Stop()
+	for {
+		t.Terminate()
+		select {
+		case <-again.C:
+		case <-t.Empty():
+			return
+		case <-over.C:
+			return
+		case <-hurry:
+			return
+		}
+	}
+}

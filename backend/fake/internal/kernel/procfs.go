@@ -53,9 +53,14 @@ func (p *Proc) state() string {
 	return "S"
 }
 
+// StartTicks is when the process was started, in hundredths of a second after a boot
+// that was one before the first of them.
+func (p *Proc) StartTicks() uint64 {
+	return uint64(p.started.Sub(p.k.booted).Milliseconds()/10) + 1
+}
+
 func (p *Proc) statLine() string {
-	start := p.started.Sub(p.k.booted).Milliseconds() / 10
-	return fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", p.PID, p.comm(), p.state(), p.ppid, p.pgid, p.sid, start)
+	return fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", p.PID, p.comm(), p.state(), p.ppid, p.pgid, p.sid, p.StartTicks())
 }
 
 func (p *Proc) statusText() string {

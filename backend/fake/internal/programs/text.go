@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,8 +42,6 @@ func count(p *kernel.Proc, flags map[byte]string, otherwise int) (int, bool) {
 	return n, true
 }
 
-var errEnough = errors.New("enough")
-
 func head(p *kernel.Proc) int {
 	flags, names, ok := options(p, "#n:c:q")
 	if !ok {
@@ -63,18 +60,35 @@ func head(p *kernel.Proc) int {
 			_, err = io.Copy(p.FD(1), io.LimitReader(r, size))
 			return err
 		}
-		err := lines(r, func(i int, line []byte) error {
-			if i >= n {
-				return errEnough
+		return firstLines(p.FD(1), r, n)
+	})
+}
+
+// firstLines copies the first n lines of r to w, each as soon as it comes.
+func firstLines(w io.Writer, r io.Reader, n int) error {
+	buf := make([]byte, 32<<10)
+	for n > 0 {
+		k, err := r.Read(buf)
+		end := 0
+		for ; n > 0 && end < k; n-- {
+			i := bytes.IndexByte(buf[end:k], '\n')
+			if i < 0 {
+				end = k
+				break
 			}
-			_, err := p.FD(1).Write(line)
+			end += i + 1
+		}
+		if _, err := w.Write(buf[:end]); err != nil {
 			return err
-		})
-		if err == errEnough {
+		}
+		if err == io.EOF {
 			return nil
 		}
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lines calls do with each line, its newline included, until that fails.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package fileserver
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 )
 
 // glob sends what is found as it is found.
-func (cl *client) glob(ctx context.Context, s *wire.Stream, r *wire.GlobRequest) error {
-	out := cl.records(s)
+func (v *Server) glob(ctx context.Context, s *wire.Stream, r *wire.GlobRequest) error {
+	out := v.records(s)
 	defer out.stop()
 	o, prev := r.Options(), ""
-	for m, err := range files.Glob(ctx, cl.agent.files, o) {
+	for m, err := range files.Glob(ctx, v.Files, o) {
 		if err != nil {
 			return out.fail(err)
 		}
@@ -30,11 +30,11 @@ func (cl *client) glob(ctx context.Context, s *wire.Stream, r *wire.GlobRequest)
 }
 
 // grep sends the lines that are found as they are found.
-func (cl *client) grep(ctx context.Context, s *wire.Stream, r *wire.GrepRequest) error {
-	out := cl.records(s)
+func (v *Server) grep(ctx context.Context, s *wire.Stream, r *wire.GrepRequest) error {
+	out := v.records(s)
 	defer out.stop()
 	prev := ""
-	for l, err := range files.Grep(ctx, cl.agent.files, r.Options()) {
+	for l, err := range files.Grep(ctx, v.Files, r.Options()) {
 		if err != nil {
 			return out.fail(err)
 		}
@@ -63,8 +63,8 @@ type records struct {
 	over  bool        // nothing is sent any more
 }
 
-func (cl *client) records(s *wire.Stream) *records {
-	return &records{s: s, chunk: cl.profile.ChunkBytes}
+func (v *Server) records(s *wire.Stream) *records {
+	return &records{s: s, chunk: v.ChunkBytes}
 }
 
 // add appends a record; false: the host is gone.

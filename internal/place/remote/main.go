@@ -1,4 +1,4 @@
-package place
+package remote
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -35,8 +35,8 @@ func serve(ctx context.Context, args []string, in io.Reader, out, errs io.Writer
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
-	verb, ok := map[string]func(context.Context, *Root, *Request) (*Answer, net.Conn, error){
-		VerbConnect: farConnect, VerbList: farList, VerbReap: farReap, VerbStop: farStop,
+	verb, ok := map[string]func(context.Context, *place.Root, *Request) (*Answer, net.Conn, error){
+		VerbConnect: connect, VerbList: list, VerbReap: reap, VerbStop: stop,
 	}[args[0]]
 	if !ok || flags.NArg() > 0 {
 		fmt.Fprintln(errs, usage)
@@ -67,16 +67,16 @@ func serve(ctx context.Context, args []string, in io.Reader, out, errs io.Writer
 	return 0
 }
 
-func answerTo(ctx context.Context, verb func(context.Context, *Root, *Request) (*Answer, net.Conn, error), dir string, req *Request) (*Answer, net.Conn, error) {
-	root, err := farRoot(dir, req.Owner)
+func answerTo(ctx context.Context, verb func(context.Context, *place.Root, *Request) (*Answer, net.Conn, error), dir string, req *Request) (*Answer, net.Conn, error) {
+	root, err := rootOf(dir, req.Owner)
 	if err != nil {
 		return nil, nil, err
 	}
 	return verb(ctx, root, req)
 }
 
-// farRoot is the state directory of this machine, with this program as the guest.
-func farRoot(dir, owner string) (*Root, error) {
+// rootOf is the state directory of this machine, with this program as the guest.
+func rootOf(dir, owner string) (*place.Root, error) {
 	if owner == "" {
 		return nil, spec.New(spec.CodeInvalid, "the request names no owner")
 	}
@@ -91,14 +91,14 @@ func farRoot(dir, owner string) (*Root, error) {
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	return &Root{Dir: dir, Owner: owner, BaseEnv: BaseEnv(os.Environ()), Guest: func(_ context.Context, l Launch) (Plan, error) {
-		return Plan{Path: self, Args: l.Args}, nil
+	return &place.Root{Dir: dir, Owner: owner, BaseEnv: place.BaseEnv(os.Environ()), Guest: func(_ context.Context, l place.Launch) (place.Plan, error) {
+		return place.Plan{Path: self, Args: l.Args, Guest: []string{self}}, nil
 	}}, nil
 }
 
-func farConnect(ctx context.Context, root *Root, req *Request) (*Answer, net.Conn, error) {
+func connect(ctx context.Context, root *place.Root, req *Request) (*Answer, net.Conn, error) {
 	var conn net.Conn
-	var rec Record
+	var rec place.Record
 	var err error
 	switch req.Mode {
 	case ModeProvision:
@@ -121,16 +121,16 @@ func farConnect(ctx context.Context, root *Root, req *Request) (*Answer, net.Con
 	return &Answer{Record: &rec, Fresh: rec.Fresh}, conn, err
 }
 
-func farList(ctx context.Context, root *Root, _ *Request) (*Answer, net.Conn, error) {
+func list(ctx context.Context, root *place.Root, _ *Request) (*Answer, net.Conn, error) {
 	owned, err := root.Owned(ctx)
 	return &Answer{Owned: owned}, nil, err
 }
 
-func farReap(ctx context.Context, root *Root, req *Request) (*Answer, net.Conn, error) {
+func reap(ctx context.Context, root *place.Root, req *Request) (*Answer, net.Conn, error) {
 	return &Answer{}, nil, root.Reap(ctx, req.Key, req.endOptions())
 }
 
-func farStop(ctx context.Context, root *Root, req *Request) (*Answer, net.Conn, error) {
+func stop(ctx context.Context, root *place.Root, req *Request) (*Answer, net.Conn, error) {
 	return &Answer{}, nil, root.Stop(ctx, req.Key, req.endOptions())
 }
 
@@ -152,25 +152,4 @@ func relay(conn net.Conn, in io.Reader, out io.Writer) error {
 		done <- err
 	}()
 	return <-done
-}
-
-// BaseEnv picks from an environment what a guest gets of it: what says who and where
-// the user is, and nothing that could hold a secret or change what a program does.
-func BaseEnv(environ []string) []string {
-	var out []string
-	for _, entry := range environ {
-		name, _, ok := strings.Cut(entry, "=")
-		if !ok {
-			continue
-		}
-		switch name {
-		case "PATH", "HOME", "SHELL", "LANG", "USER", "LOGNAME", "TERM", "TMPDIR", "TZ":
-			out = append(out, entry)
-		default:
-			if strings.HasPrefix(name, "LC_") {
-				out = append(out, entry)
-			}
-		}
-	}
-	return out
 }

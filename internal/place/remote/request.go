@@ -1,8 +1,9 @@
-package place
+package remote
 
 import (
 	"time"
 
+	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -76,24 +77,24 @@ func (r *Request) TakeSpec() (*spec.Spec, error) {
 	return s, s.Validate()
 }
 
-func (r *Request) provisionOptions() ProvisionOptions {
-	return ProvisionOptions{
-		Replace: r.Replace, OrphanAfter: ms(r.OrphanAfterMS), Resume: ms(r.ResumeMS), Notice: r.Notice, Guard: Guard{Epoch: r.Epoch},
+func (r *Request) provisionOptions() place.ProvisionOptions {
+	return place.ProvisionOptions{
+		Replace: r.Replace, OrphanAfter: ms(r.OrphanAfterMS), Resume: ms(r.ResumeMS), Notice: r.Notice, Guard: place.Guard{Epoch: r.Epoch},
 	}
 }
 
-func (r *Request) endOptions() EndOptions {
-	return EndOptions{Grace: ms(r.GraceMS), Guard: Guard{Epoch: r.Epoch}}
+func (r *Request) endOptions() place.EndOptions {
+	return place.EndOptions{Grace: ms(r.GraceMS), Guard: place.Guard{Epoch: r.Epoch}}
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // Answer is what the far side says: Err, or what belongs to the verb.
 type Answer struct {
-	Err    *wire.Error  `json:"err,omitempty"`
-	Record *Record      `json:"record,omitempty"` // of a connect; absent in mode dial
-	Fresh  bool         `json:"fresh,omitempty"`  // Record.Fresh
-	Owned  []spec.Owned `json:"owned,omitempty"`  // of a list
+	Err    *wire.Error   `json:"err,omitempty"`
+	Record *place.Record `json:"record,omitempty"` // of a connect; absent in mode dial
+	Fresh  bool          `json:"fresh,omitempty"`  // Record.Fresh
+	Owned  []spec.Owned  `json:"owned,omitempty"`  // of a list
 }
 
 // ReadAnswer reads the far side's answer, as the near side does. The error of the far

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package fileserver
 
 import (
 	"bytes"
@@ -15,10 +15,18 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// file serves one operation on files. What it returns is sent to the host; what
-// the host is still sending is read by the caller, after that.
-func (cl *client) file(s *wire.Stream, req *wire.Request) error {
-	serve := cl.fileOp(req)
+// Server serves the files of a place over one connection.
+type Server struct {
+	Files   files.FS
+	Buffers *stream.Buffers
+	// ChunkBytes is the largest data frame that the host wants.
+	ChunkBytes int
+}
+
+// Serve serves one operation on files. What it returns is for the host; what the host
+// is still sending is read by the caller, after that.
+func (v *Server) Serve(s *wire.Stream, req *wire.Request) error {
+	serve := v.fileOp(req)
 	if serve == nil {
 		return &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("this guest does not know the operation")}
 	}
@@ -38,28 +46,28 @@ func (cl *client) file(s *wire.Stream, req *wire.Request) error {
 type fileOp func(context.Context, *wire.Stream) error
 
 // incomplete serves a request without the part that belongs to its operation.
-func incomplete(context.Context, *wire.Stream) error { return errIncomplete }
+func incomplete(context.Context, *wire.Stream) error { return stream.ErrIncomplete }
 
 // fileOp returns what serves req; nil: nothing does.
-func (cl *client) fileOp(req *wire.Request) fileOp {
+func (v *Server) fileOp(req *wire.Request) fileOp {
 	switch req.Op {
 	case wire.OpGlob:
 		if req.Glob == nil {
 			return incomplete
 		}
-		return func(ctx context.Context, s *wire.Stream) error { return cl.glob(ctx, s, req.Glob) }
+		return func(ctx context.Context, s *wire.Stream) error { return v.glob(ctx, s, req.Glob) }
 	case wire.OpGrep:
 		if req.Grep == nil {
 			return incomplete
 		}
-		return func(ctx context.Context, s *wire.Stream) error { return cl.grep(ctx, s, req.Grep) }
+		return func(ctx context.Context, s *wire.Stream) error { return v.grep(ctx, s, req.Grep) }
 	case wire.OpBatch:
 		if req.Batch == nil {
 			return incomplete
 		}
-		return func(ctx context.Context, s *wire.Stream) error { return cl.writeBatch(ctx, s, req.Batch) }
+		return func(ctx context.Context, s *wire.Stream) error { return v.writeBatch(ctx, s, req.Batch) }
 	}
-	serve := cl.namedOp(req.Op)
+	serve := v.namedOp(req.Op)
 	if serve != nil && req.File == nil {
 		return incomplete
 	}
@@ -70,30 +78,30 @@ func (cl *client) fileOp(req *wire.Request) fileOp {
 }
 
 // namedOp returns what serves an operation on a named file.
-func (cl *client) namedOp(op wire.Op) func(context.Context, *wire.Stream, *wire.FileRequest) error {
+func (v *Server) namedOp(op wire.Op) func(context.Context, *wire.Stream, *wire.FileRequest) error {
 	switch op {
 	case wire.OpOpen:
-		return cl.openFile
+		return v.openFile
 	case wire.OpList:
-		return cl.listFiles
+		return v.listFiles
 	case wire.OpStat:
-		return cl.statFile
+		return v.statFile
 	case wire.OpResolve:
-		return cl.resolveName
+		return v.resolveName
 	case wire.OpWrite, wire.OpMkdir, wire.OpRemove, wire.OpRename, wire.OpCopy, wire.OpChmod:
 		return func(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-			if err := cl.change(ctx, s, op, r); err != nil {
+			if err := v.change(ctx, s, op, r); err != nil {
 				return err
 			}
-			return reply(s, &wire.Reply{})
+			return stream.Reply(s, &wire.Reply{})
 		}
 	}
 	return nil
 }
 
 // change makes the one change to the files that op names.
-func (cl *client) change(ctx context.Context, s *wire.Stream, op wire.Op, r *wire.FileRequest) error {
-	fsys, name := cl.agent.files, string(r.Name)
+func (v *Server) change(ctx context.Context, s *wire.Stream, op wire.Op, r *wire.FileRequest) error {
+	fsys, name := v.Files, string(r.Name)
 	switch op {
 	case wire.OpWrite:
 		return fsys.Write(ctx, name, wire.NewDataReader(s), r.Size, files.WriteOptions{
@@ -113,39 +121,39 @@ func (cl *client) change(ctx context.Context, s *wire.Stream, op wire.Op, r *wir
 	}
 }
 
-func (cl *client) statFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-	info, err := cl.agent.files.Stat(ctx, string(r.Name), files.StatOptions{Follow: r.Follow})
+func (v *Server) statFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+	info, err := v.Files.Stat(ctx, string(r.Name), files.StatOptions{Follow: r.Follow})
 	if err != nil {
 		return err
 	}
 	sent := wire.FromInfo(info)
-	return reply(s, &wire.Reply{Info: &sent})
+	return stream.Reply(s, &wire.Reply{Info: &sent})
 }
 
-func (cl *client) resolveName(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-	name, err := files.Resolve(ctx, cl.agent.files, string(r.Name))
+func (v *Server) resolveName(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+	name, err := files.Resolve(ctx, v.Files, string(r.Name))
 	if err != nil {
 		return err
 	}
-	return reply(s, &wire.Reply{Name: wire.Bytes(name)})
+	return stream.Reply(s, &wire.Reply{Name: wire.Bytes(name)})
 }
 
 // writeBatch serves a batch. How many files have landed is said with an error too.
-func (cl *client) writeBatch(ctx context.Context, s *wire.Stream, r *wire.BatchRequest) error {
-	landed, err := files.WriteBatch(ctx, cl.agent.files, wire.BatchFiles(wire.NewDataReader(s)), files.BatchOptions{Sync: r.Sync})
-	return reply(s, &wire.Reply{Err: wire.FromError(err), Landed: landed})
+func (v *Server) writeBatch(ctx context.Context, s *wire.Stream, r *wire.BatchRequest) error {
+	landed, err := files.WriteBatch(ctx, v.Files, wire.BatchFiles(wire.NewDataReader(s)), files.BatchOptions{Sync: r.Sync})
+	return stream.Reply(s, &wire.Reply{Err: wire.FromError(err), Landed: landed})
 }
 
 // openFile sends what the file is, its bytes and their end: for a small file all at
 // once. An error among the bytes takes the place of the end.
-func (cl *client) openFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
-	f, err := cl.agent.files.Open(ctx, string(r.Name), files.OpenOptions{Offset: r.Offset, Length: r.Length, MaxBytes: r.MaxBytes, NoFollow: r.NoFollow})
+func (v *Server) openFile(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+	f, err := v.Files.Open(ctx, string(r.Name), files.OpenOptions{Offset: r.Offset, Length: r.Length, MaxBytes: r.MaxBytes, NoFollow: r.NoFollow})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	buf := cl.agent.buffers.Get()
-	defer cl.agent.buffers.Put(buf)
+	buf := v.Buffers.Get()
+	defer v.Buffers.Put(buf)
 	info := wire.FromInfo(f.Info())
 	var first bytes.Buffer // what goes out with the first bytes
 	if err := wire.WriteMessage(&first, &wire.Reply{Info: &info}); err != nil {
@@ -154,7 +162,7 @@ func (cl *client) openFile(ctx context.Context, s *wire.Stream, r *wire.FileRequ
 	out := io.Writer(&first)
 	for {
 		n, err := f.Read(buf[:])
-		_, werr := wire.WriteData(out, buf[:n], cl.profile.ChunkBytes)
+		_, werr := wire.WriteData(out, buf[:n], v.ChunkBytes)
 		if err == io.EOF && werr == nil {
 			werr = wire.WriteEnd(out)
 		}
@@ -178,15 +186,15 @@ func (cl *client) openFile(ctx context.Context, s *wire.Stream, r *wire.FileRequ
 const listBytes = 128 << 10
 
 // listFiles sends the entries of a directory in batches.
-func (cl *client) listFiles(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
+func (v *Server) listFiles(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
 	var batch []wire.FileInfo
 	size := 0
-	for info, err := range cl.agent.files.List(ctx, string(r.Name)) {
+	for info, err := range v.Files.List(ctx, string(r.Name)) {
 		if err != nil {
 			return err
 		}
 		if len(batch) == wire.ListBatch || size > listBytes {
-			if err := reply(s, &wire.Reply{Entries: batch}); err != nil {
+			if err := stream.Reply(s, &wire.Reply{Entries: batch}); err != nil {
 				return err
 			}
 			batch, size = batch[:0], 0
@@ -195,5 +203,5 @@ func (cl *client) listFiles(ctx context.Context, s *wire.Stream, r *wire.FileReq
 		const fixed = 160 // numbers and names of fields
 		size += fixed + 2*(len(info.Name)+len(info.Target))
 	}
-	return reply(s, &wire.Reply{Entries: batch, Done: true})
+	return stream.Reply(s, &wire.Reply{Entries: batch, Done: true})
 }

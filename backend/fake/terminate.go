@@ -1,0 +1,141 @@
+package fake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
+)
+
+var _ driver.Terminator = (*session)(nil)
+
+// Terminate implements driver.Terminator. Its word is always proven, unless an earlier
+// start of the place has taken it along.
+func (s *session) Terminate(ctx context.Context, key string, grace time.Duration) (spec.KillOutcome, error) {
+	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
+	var out spec.KillOutcome
+	err := s.do(ctx, Request{Op: OpTerminate}, func() error {
+		switch {
+		case key == "" || len(key) > spec.MaxKeyBytes:
+			return spec.New(spec.CodeInvalid, fmt.Sprintf("a command key has 1 to %d bytes", spec.MaxKeyBytes))
+		case grace > spec.MaxTimeout:
+			return spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+		}
+		var err error
+		out, err = s.p.terminate(ctx, key, grace)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return out, nil
+}
+
+// terminate ends the command with the key, or else the job.
+func (p *place) terminate(ctx context.Context, key string, grace time.Duration) (spec.KillOutcome, error) {
+	p.mu.Lock()
+	c, first := p.commands[key], p.starts == 1
+	p.mu.Unlock()
+	if c != nil {
+		<-c.ready
+		if c.startErr == nil {
+			return c.terminate(ctx, grace)
+		}
+	}
+	j, err := p.jobs.Keyed(key)
+	switch {
+	case err != nil:
+		return "", err
+	case j == nil && first:
+		return spec.KillExited, nil
+	case j == nil:
+		return spec.KillUnknown, nil
+	}
+	for _, c := range p.runs() {
+		if c.job == j {
+			out, err := c.terminate(ctx, grace)
+			if err != nil {
+				return "", err
+			}
+			return p.jobs.Settle(j, out), nil
+		}
+	}
+	return p.jobs.Settle(j, spec.KillExited), nil
+}
+
+// terminate ends the command's tree and answers as it first did.
+func (c *command) terminate(ctx context.Context, grace time.Duration) (spec.KillOutcome, error) {
+	over := false
+	select {
+	case <-c.finished:
+		over = true
+	default:
+	}
+	c.mu.Lock()
+	known := c.terminated
+	c.asked = c.asked || !over
+	c.mu.Unlock()
+	if known != spec.KillNone {
+		return known, nil
+	}
+	k := c.kill(grace)
+	select {
+	case <-k.done:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.terminated != spec.KillNone:
+	case over:
+		c.terminated = spec.KillExited
+	default:
+		c.terminated = k.outcome
+	}
+	return c.terminated, nil
+}
+
+// Running implements driver.Terminator.
+func (s *session) Running(ctx context.Context) ([]spec.Running, error) {
+	var out []spec.Running
+	err := s.do(ctx, Request{Op: OpRunning}, func() error {
+		for _, c := range s.p.runs() {
+			select {
+			case <-c.proc.Done:
+				continue
+			default:
+			}
+			r := spec.Running{
+				ID: c.id, Key: c.spec.Key, Name: c.spec.Args[0], PID: c.proc.PID,
+				StartTicks: c.proc.StartTicks(), Started: c.proc.Started(),
+			}
+			if c.job != nil {
+				r.Job = true
+				r.ID, r.Owner, r.Key = s.p.jobs.Names(c.job)
+			}
+			out = append(out, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// runs are the commands and jobs that have started and not finished, the oldest first.
+func (p *place) runs() []*command {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []*command
+	for c := range p.live {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b *command) int { return cmp.Compare(a.proc.PID, b.proc.PID) })
+	return out
+}

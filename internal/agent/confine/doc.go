@@ -1,0 +1,61 @@
+// Package confine keeps the commands of a place from what lies outside of it and has no
+// wall of its own: unix sockets on which somebody outside listens, and parts of the kernel
+// that no command needs. It puts a system call filter on the guest, which every command
+// inherits and none can take off, and answers for the calls that a filter alone cannot
+// judge. A command needs nothing for it and pays for connect(2) and listen(2) only.
+//
+// # Unix sockets
+//
+// connect(2) of a command does not happen in the command: the kernel asks the guest,
+// which copies the address, takes a duplicate of the caller's socket, decides, and
+// connects the duplicate. What was judged is what is connected, whatever other threads
+// do meanwhile with the memory, the descriptor or the names. A unix socket is connected
+// only if the listener was made by a command of this place: the guest notes each socket
+// on which listen(2) is called, by the cookie that the kernel gives it, and asks the
+// kernel (sock_diag) at each connection whether it still lives. Nothing is sent to any
+// other listener, not even a connection that is closed again: the answer is EACCES. After a
+// connection the guest looks at SO_PEERCRED too, and shuts down what leads outside of its
+// pid namespace.
+//
+// Sockets with a path and abstract ones, absolute, relative and longer names through
+// /proc/self/fd go the same way; so does everything with an open network. Datagram sockets
+// of this family name the receiver in each message, which a filter cannot see, so there
+// are none: socket(2) and socketpair(2) say EACCES. That ends syslog(3) and sd_notify(3)
+// inside; SOCK_STREAM and SOCK_SEQPACKET work, and their pairs. A socket that somebody
+// outside has passed in as a descriptor is not looked for.
+//
+// Other families are connected as asked, without waiting in the guest's threads: a
+// caller that would block waits until the socket says so, a signal comes or it dies.
+//
+// Sockets other than unix, internet, netlink and packet ones do not exist
+// (EAFNOSUPPORT): those of a hypervisor or a radio are not divided by a network
+// namespace.
+//
+// # What is seen of it
+//
+// The listener's SO_PEERCRED names the guest, pid 1, as who connected; user and group are
+// right. A filter of a command's own works, but not with a listener (EBUSY). A process
+// cannot make itself undumpable: PR_SET_DUMPABLE with 0 succeeds and does nothing, or the
+// guest could not serve it. A program whose file nobody may read cannot connect: EACCES.
+// Rules of Landlock that a command has put on itself do not hold for connect(2): those
+// about TCP ports and abstract names are the guest's, which has none.
+// At most half of the guest's descriptors, 1,024 at most, are spent on callers that wait;
+// who comes then gets EAGAIN. A blocking socket is non-blocking for the moment in which
+// the guest begins its connection.
+//
+// # What else is refused
+//
+// With EPERM: new user namespaces by clone and unshare, setns, TIOCSTI and TIOCLINUX, bpf,
+// perf_event_open, userfaultfd, the key rings of the kernel, open_by_handle_at, kexec,
+// modules and the kernel's log: what container engines refuse by default, less what the
+// kernel itself refuses to who has no capability. With ENOSYS: io_uring, through which
+// calls pass by any filter; x32; socketcall of 32-bit x86, whose arguments are in memory,
+// while its direct calls are treated like all others; and clone3 if Options says so, for
+// the same reason, upon which C libraries and runtimes use clone.
+//
+// # Where the guest cannot answer
+//
+// Kernels before 5.9, ptrace restricted by Yama to scope 2 or 3, and kernels without
+// unix_diag: there unix sockets are refused altogether, but for pairs, and Install says so
+// in its notice.
+package confine

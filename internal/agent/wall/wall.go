@@ -1,0 +1,38 @@
+//go:build linux
+
+package wall
+
+import (
+	"bytes"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Wall is the wall of one place. nil is a place without one. It is safe for concurrent
+// use.
+type Wall struct{ absent watch }
+
+// TailBytes is how much of the end of what a command wrote Tell wants.
+const TailBytes = 4 << 10
+
+// Tell completes the exit of a command. tail returns the end of what it wrote to
+// stderr; it is asked only if the command failed.
+func (w *Wall) Tell(e *wire.Exit, tail func() []byte) {
+	if w == nil {
+		return
+	}
+	e.HostExecutable = w.absent.appeared()
+	e.Denied = e.Code != 0 && !e.TimedOut && refused(tail())
+}
+
+// refused reports whether text holds the words of the kernel for EROFS, EACCES or EPERM,
+// in the C library's spelling or in that of the languages that have their own.
+func refused(text []byte) bool {
+	text = bytes.ToLower(text)
+	for _, words := range []string{"read-only file system", "permission denied", "operation not permitted"} {
+		if bytes.Contains(text, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,121 @@
+package place
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/internal/cgroup"
+	"github.com/berth-dev/berth/spec"
+)
+
+// spareThreads is what a guest has ahead whose place is limited in processes: what its
+// clients make it do at one time, some file operations and the start of some commands.
+const spareThreads = 12
+
+// groupName is that of the control group of a place. The id follows from owner and key,
+// which places in another state directory can have too.
+func (r *Root) groupName(id string) string {
+	dir := r.Dir
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return cgroup.Prefix + id + "-" + hex.EncodeToString(sum[:4])
+}
+
+// limit makes the control group of rec, if it is limited, and writes down where. It adds
+// to l what tells the guest of it, or of the memory group that the place shares with
+// this program. The record has been written before: a group whose maker dies is found by
+// its name.
+func (r *Root) limit(rec *Record, l *Launch) error {
+	rec.Groups = nil
+	host, err := cgroup.Discover()
+	if err != nil && rec.Limits == (spec.Limits{}) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.Memory = host.MemoryGroup()
+	if rec.Limits != (spec.Limits{}) {
+		group, err := host.Make(r.groupName(rec.ID), rec.Limits)
+		if err != nil {
+			return err
+		}
+		rec.Groups = group.Dirs
+		if group.Memory != "" {
+			l.Memory = group.Memory
+			l.limits = append(l.limits, "--memory-own")
+		}
+	}
+	if l.Memory != "" {
+		l.limits = append(l.limits, "--memory-group", l.Memory)
+	}
+	if rec.Limits.PIDs > 0 {
+		l.limits = append(l.limits, "--spare-threads", strconv.Itoa(spareThreads))
+	}
+	return nil
+}
+
+// unlimit removes the control group of a place, with what still lives in it: its guest
+// has ended. rec may be nil: then, as after a maker that died, the group is looked for.
+// The caller holds the lock.
+func (r *Root) unlimit(id string, rec *Record) error {
+	if rec != nil && rec.Limits == (spec.Limits{}) {
+		return nil
+	}
+	host, err := cgroup.Discover()
+	if err != nil {
+		return nil // then there is no group either
+	}
+	name := r.groupName(id)
+	var dirs []string
+	if rec != nil {
+		dirs = rec.Groups
+	}
+	if len(dirs) == 0 {
+		dirs = host.Lookup(name)
+	}
+	return host.Remove(name, dirs)
+}
+
+// tidy removes the control group of a place of ours that was found stopped: its guest
+// ended by itself. One that is locked is being started or ended by somebody who sees to
+// it.
+func (r *Root) tidy(rec *Record) {
+	if !slices.ContainsFunc(rec.Groups, exists) {
+		return
+	}
+	l, err := r.tryLock(rec.ID)
+	if err != nil {
+		return
+	}
+	defer l.unlock()
+	now, err := r.load(rec.ID)
+	if err == nil && now != nil && now.Owner == r.Owner && !r.running(now) {
+		_ = r.unlimit(rec.ID, now) // it is found again
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// joined is the process that is started: it becomes the planned one, after it has joined
+// the control group of the place, under the name that spawn gives it.
+func (p *Plan) joined(name string) (path string, args []string) {
+	path, args = p.command()
+	if len(p.groups) == 0 {
+		return path, args
+	}
+	join := append(slices.Clone(p.Guest[1:]), "join", "--as", name)
+	for _, dir := range p.groups {
+		join = append(join, "--group", dir)
+	}
+	return p.Guest[0], slices.Concat(join, []string{"--", path}, args)
+}

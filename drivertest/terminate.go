@@ -187,7 +187,7 @@ func terminateStarting(ctx context.Context, t T, e *Env) {
 		started := make(chan error, 1)
 		go func() { started <- c.Start() }()
 		if _, ok := e.terminate(ctx, t, e.Sandbox, key, -1); !ok {
-			_ = <-started
+			<-started
 			_ = c.Kill(ctx)
 			return
 		}

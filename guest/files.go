@@ -27,7 +27,7 @@ func (f fileSession) Open(ctx context.Context, req *wire.Request, changes bool) 
 	if err != nil {
 		return nil, f.s.failed(ctx, nil, err, effect(changes))
 	}
-	return fileStream{st, f.s}, nil
+	return asked{st, f.s}, nil
 }
 
 // Repeatable implements remotefs.Session.
@@ -35,17 +35,3 @@ func (f fileSession) Repeatable(err error) bool { return f.s.repeatable(err, rea
 
 // ChunkBytes implements remotefs.Session.
 func (f fileSession) ChunkBytes() int { return f.s.o.Profile.ChunkBytes }
-
-// fileStream is a request about files.
-type fileStream struct {
-	*stream
-	s *Session
-}
-
-// End implements remotefs.Stream.
-func (f fileStream) End() { f.end() }
-
-// Failed implements remotefs.Stream.
-func (f fileStream) Failed(ctx context.Context, err error, changes bool) error {
-	return f.s.failed(ctx, f.c, err, effect(changes))
-}

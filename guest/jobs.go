@@ -70,7 +70,7 @@ func (j jobSession) Open(ctx context.Context, req *wire.Request, changes bool) (
 	if err != nil {
 		return nil, j.s.failed(ctx, nil, err, effect(changes))
 	}
-	return jobStream{st, j.s}, nil
+	return asked{st, j.s}, nil
 }
 
 // Repeatable implements remotejobs.Session.
@@ -78,33 +78,30 @@ func (j jobSession) Repeatable(err error) bool { return j.s.repeatable(err, read
 
 // Patiently implements remotejobs.Session.
 func (j jobSession) Patiently(ctx context.Context, req *wire.Request, changes bool, read func(remotejobs.Stream) (bool, error)) error {
-	return j.s.patiently(ctx, req, effect(changes), func(st *stream) (bool, error) { return read(jobStream{st, j.s}) })
+	return j.s.patiently(ctx, req, effect(changes), func(st *stream) (bool, error) { return read(asked{st, j.s}) })
 }
 
-// jobStream is a request about jobs.
-type jobStream struct {
+// asked is a request under way as the files and the jobs of a Session see it.
+type asked struct {
 	*stream
 	s *Session
 }
 
-// End implements remotejobs.Stream.
-func (j jobStream) End() { j.end() }
+// End implements remotejobs.Stream and remotefs.Stream.
+func (a asked) End() { a.end() }
 
-// Interrupt implements remotejobs.Stream.
-func (j jobStream) Interrupt() { j.stream.Interrupt() }
-
-// Failed implements remotejobs.Stream.
-func (j jobStream) Failed(ctx context.Context, err error, changes bool) error {
-	return j.s.failed(ctx, j.c, err, effect(changes))
+// Failed implements remotejobs.Stream and remotefs.Stream.
+func (a asked) Failed(ctx context.Context, err error, changes bool) error {
+	return a.s.failed(ctx, a.c, err, effect(changes))
 }
 
 // Broke implements remotejobs.Stream.
-func (j jobStream) Broke(err error) (lost bool, cause error) {
-	cause = j.c.explain(err)
+func (a asked) Broke(err error) (lost bool, cause error) {
+	cause = a.c.explain(err)
 	return cause == errLost, cause //nolint:errorlint // the bare sentinel
 }
 
 // Send implements remotejobs.Stream.
-func (j jobStream) Send(ctx context.Context, v any) error {
-	return j.s.dispatch(ctx, j.c, func(*conn) error { return wire.WriteMessage(j.stream, v) })
+func (a asked) Send(ctx context.Context, v any) error {
+	return a.s.dispatch(ctx, a.c, func(*conn) error { return wire.WriteMessage(a.stream, v) })
 }

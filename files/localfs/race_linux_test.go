@@ -28,14 +28,6 @@ func all[T any](seq iter.Seq2[T, error]) string {
 	return b.String()
 }
 
-// described is what an operation says of a file, without its names.
-func described(v any, err error) string {
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%+v", v)
-}
-
 const (
 	raced     = "arena/swap"      // the directory that is swapped
 	racedFile = "arena/swap/file" // and a file in it

@@ -22,7 +22,7 @@ import (
 var ErrUnable = errors.New("no idmapped mount")
 
 // ErrUsage marks arguments that make no sense.
-var ErrUsage = errors.New("want mount --map UID:GID --path PATH... -- PROGRAM ARG...")
+var ErrUsage = errors.New("want mount --map UID:GID --path PATH... -- PROGRAM [ARG]")
 
 // Verb is the one that Main carries out.
 const Verb = "mount"

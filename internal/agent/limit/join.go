@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUsage marks a command line that makes no sense.
-var ErrUsage = errors.New("usage: berth-guest join --group DIR... [--as NAME] -- PATH ARG...")
+var ErrUsage = errors.New("usage: berth-guest join --group DIR... [--as NAME] -- PATH [ARG]")
 
 // Join puts this process into control groups and becomes a program, which so is in them
 // from its first instruction. NAME is what the program is called in the list of

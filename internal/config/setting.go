@@ -47,7 +47,7 @@ var settings = []Setting{
 	{Key: "no_output_timeout", Env: "BERTH_NO_OUTPUT_TIMEOUT", Flag: "no-output-timeout", Default: "0s", Meta: "DURATION", Help: "end the command once it has written nothing for this time; 0: no limit", parse: noOutputTimeout},
 	{Key: "shell", Env: "BERTH_SHELL", Default: "/bin/sh", Meta: "PROGRAM", Help: "shell of the sandbox that --shell means; it knows -c", parse: func(c *Config, v []string) error { return text(&c.Shell, v) }},
 	{Key: "job_owner", Env: "BERTH_JOB_OWNER", Flag: "job-owner", Meta: "NAME", Help: "whose jobs are meant in the sandbox; those of others are as unknown as none (default: the owner without a name)", parse: jobOwner},
-	{Key: "writable", Env: "BERTH_WRITABLE", Flag: "writable", Meta: "DIR", Help: "directory that commands may write under guard, beside the workdir; repeatable", List: true, path: true, separator: ":", parse: func(c *Config, v []string) error { c.Writable = slices.Clone(v); return nil }},
+	{Key: "writable", Env: "BERTH_WRITABLE", Flag: "writable", Meta: "DIR", Help: "directory that commands may write under guard and jail, beside the workdir; repeatable", List: true, path: true, separator: ":", parse: func(c *Config, v []string) error { c.Writable = slices.Clone(v); return nil }},
 	{Key: "hide", Env: "BERTH_HIDE", Flag: "hide", Meta: "PATH", Help: "path that guard hides beside the credentials that it hides anyway; repeatable", List: true, path: true, adds: true, separator: ":", parse: func(c *Config, v []string) error { c.Hidden = append(c.Hidden, v...); return nil }},
 	{Key: "image", Env: "BERTH_IMAGE", Flag: "image", Meta: "IMAGE", Help: "container image of the sandbox", parse: func(c *Config, v []string) error { return text(&c.Image, v) }},
 

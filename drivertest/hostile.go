@@ -31,8 +31,19 @@ func hostileCases() []Case {
 	}
 }
 
-// needRaw wants a machine for which programs of system calls can be made.
+// needNative wants a kernel in the place.
+func needNative(c spec.Caps) string {
+	if !c.NativePrograms {
+		return "native_programs"
+	}
+	return ""
+}
+
+// needRaw wants one for which programs of system calls can be made.
 func needRaw(c spec.Caps) string {
+	if why := needNative(c); why != "" {
+		return why
+	}
 	if c.Arch != rawcall.Arch {
 		return "a place on " + rawcall.Arch
 	}

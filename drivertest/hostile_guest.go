@@ -17,8 +17,8 @@ import (
 // it is a process like any other of the user, who may do with it what he likes.
 func hostileGuestCases() []Case {
 	return []Case{
-		{Name: "GuestIsSealed", Rule: "Nothing inside reads the guest's memory, environment or descriptors, or attaches to it.", Need: all(needShell, needShielded), Run: guestSealed},
-		{Name: "GuestIsNotReplaced", Rule: "The guest's program cannot be written or replaced from inside, by its path or through /proc.", Need: all(needShell, needShielded), Own: true, Run: guestReplaced},
+		{Name: "GuestIsSealed", Rule: "Nothing inside reads the guest's memory, environment or descriptors, or attaches to it.", Need: all(needShell, needShielded, needNative), Run: guestSealed},
+		{Name: "GuestIsNotReplaced", Rule: "The guest's program cannot be written or replaced from inside, by its path or through /proc.", Need: all(needShell, needShielded, needNative), Own: true, Run: guestReplaced},
 		{Name: "GuestBearsAFlood", Rule: "Whoever finds the guest's socket is refused, however often; the guest answers its own client meanwhile.", Need: all(needShell, needShielded, needRaw), Own: true, Run: guestFlooded},
 		{Name: "KernelIsShut", Rule: "Behind a wall a command changes no setting of the kernel, makes no mount and no device, opens no disk and gains no rights.", Need: all(needShell, needWall, needRaw), Run: kernelShut},
 	}

@@ -59,6 +59,10 @@ type Caps struct {
 	Shell     bool `json:"shell"`
 	Coreutils bool `json:"coreutils"`
 
+	// NativePrograms: a program file for OS and Arch that is written into the place runs
+	// there, on a kernel. A place that only pretends to be one has none.
+	NativePrograms bool `json:"native_programs"`
+
 	// Missing says why something cannot be had, one "name: reason" a line, and
 	// what cures it.
 	Missing string `json:"missing,omitempty"`

@@ -147,8 +147,8 @@ func caps() spec.Caps {
 		Isolation: spec.IsolationSet(spec.IsolationNone),
 		Network:   spec.NetworkSet(spec.NetworkOpen),
 		Keyed:     true,
-		Resume:    true,
-		Jobs:      spec.JobsDurable,
+		Resume:    true, NativePrograms: true,
+		Jobs: spec.JobsDurable,
 
 		WorkspaceRoot: true,
 	}

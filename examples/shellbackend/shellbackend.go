@@ -37,7 +37,7 @@ func (backend) Name() string { return "shell" }
 func (backend) Probe(context.Context) (spec.Caps, error) {
 	return spec.Caps{
 		Backend: "shell", OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Isolation: spec.IsolationSet(spec.IsolationNone), Network: spec.NetworkSet(spec.NetworkOpen),
+		Isolation: spec.IsolationSet(spec.IsolationNone), Network: spec.NetworkSet(spec.NetworkOpen), NativePrograms: true,
 	}, nil
 }
 

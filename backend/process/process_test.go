@@ -153,7 +153,7 @@ func TestCaps(t *testing.T) {
 		spec.IsolationJail:  {Isolation: spec.IsolationSet(spec.IsolationJail), Network: spec.NetworkSet(spec.NetworkNone), WritableRoots: true, HiddenPaths: true, Shielded: true, ConfinedSockets: true},
 	} {
 		got := provision(t, d, spec.Spec{Isolation: level}).Caps()
-		want.Backend, want.Keyed, want.Resume, want.Shell, want.Coreutils = "process", true, true, true, true
+		want.Backend, want.Keyed, want.Resume, want.NativePrograms, want.Shell, want.Coreutils = "process", true, true, true, true, true
 		want.WorkspaceRoot, want.Jobs, want.CommandUser = true, spec.JobsProcess, level == spec.IsolationNone && os.Geteuid() == 0
 		want.OS, want.Arch, want.KillTree = got.OS, got.Arch, got.KillTree
 		if diff := cmp.Diff(want, got); diff != "" || got.OS != "linux" || got.KillTree == "" {

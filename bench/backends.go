@@ -41,7 +41,8 @@ var setups = []struct {
 	make setup
 }{
 	{"process", benchProcess},
-	{"guard", benchGuard},
+	{"guard", benchWall(spec.IsolationGuard)},
+	{"jail", benchWall(spec.IsolationJail)},
 	{"docker", benchDocker},
 	{"ssh", benchSSH},
 }
@@ -165,22 +166,27 @@ func benchProcess(ctx context.Context, h *harness, use user) error {
 	})
 }
 
-func benchGuard(ctx context.Context, h *harness, use user) error {
-	d, _, err := processDriver(ctx, h)
-	if err != nil {
-		return err
+// benchWall measures a level of this machine that has a wall, which bears its name,
+// against a plain one.
+func benchWall(level spec.Isolation) setup {
+	name := string(level)
+	return func(ctx context.Context, h *harness, use user) error {
+		d, _, err := processDriver(ctx, h)
+		if err != nil {
+			return err
+		}
+		s := berth.Spec{Isolation: level}
+		bare := alternative{name: "bare bwrap", run: plain("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+			"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", argv)}
+		return within(ctx, d, s, func(sb *berth.Sandbox) error {
+			return use(sb, append([]row{
+				{name: "exec true", backend: name, ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}, bare}},
+				{name: "ping", backend: name, ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+				streamRow(name, sb, poured("the same through a pipe", pour...)),
+				provisionRow(name, d, s, bare),
+			}, fileRows(name, sb, h)...))
+		})
 	}
-	s := berth.Spec{Isolation: spec.IsolationGuard}
-	bare := alternative{name: "bare bwrap", run: plain("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
-		"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", argv)}
-	return within(ctx, d, s, func(sb *berth.Sandbox) error {
-		return use(sb, append([]row{
-			{name: "exec true", backend: "guard", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}, bare}},
-			{name: "ping", backend: "guard", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
-			streamRow("guard", sb, poured("the same through a pipe", pour...)),
-			provisionRow("guard", d, s, bare),
-		}, fileRows("guard", sb, h)...))
-	})
 }
 
 func benchDocker(ctx context.Context, h *harness, use user) error {

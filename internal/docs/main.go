@@ -185,6 +185,7 @@ func capsTable(r io.Reader) (string, error) {
 		{"survives a lost connection", func(c spec.Caps) string { return yes(c.Resume) }},
 		{"jobs (durable in a place with a key)", func(c spec.Caps) string { return yes(c.Jobs != spec.JobsNone) }},
 		{"a command as another user", func(c spec.Caps) string { return yes(c.CommandUser) }},
+		{"sockets of programs outside out of reach", func(c spec.Caps) string { return yes(c.ConfinedSockets) }},
 		{"file API confined to a root", func(c spec.Caps) string { return yes(c.WorkspaceRoot) }},
 		{"image", func(c spec.Caps) string { return yes(c.Image) }},
 		{"limits, by default", limits},

@@ -140,6 +140,13 @@ func newAgent(cfg *config) (*agent, error) {
 	} else if !st.IsDir() {
 		return nil, fmt.Errorf("workdir: %s: not a directory", cfg.workdir)
 	}
+	// Who hands in a listener has made the state directory: it is missing only where the
+	// place has been removed meanwhile, and nothing of it is to be made again.
+	if cfg.listenFD >= 0 && cfg.state != "" {
+		if _, err := os.Stat(cfg.state); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+	}
 	fsys, err := openFiles(cfg)
 	if err != nil {
 		return nil, err

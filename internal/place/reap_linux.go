@@ -98,6 +98,9 @@ func (r *Root) finish(ctx context.Context, l *lock, id string, rec *Record, o En
 		err = remove(id)
 	}
 	if err == nil && remove != nil {
+		err = r.endLate(id)
+	}
+	if err == nil && remove != nil {
 		l.unlockAndForget()
 	} else {
 		l.unlock()
@@ -123,11 +126,10 @@ func (r *Root) endGuest(ctx context.Context, id string, rec *Record, o EndOption
 		return &spec.Error{Code: spec.CodeStaleOwner, ID: id, Err: fmt.Errorf("epoch %d, the place has seen %d", o.Epoch, rec.Epoch)}
 	}
 	handles, err := r.open(id, rec)
-	defer func() {
-		for _, h := range handles {
-			h.close()
-		}
-	}()
+	if err == nil && len(handles) == 0 && (rec == nil || rec.PID == 0) {
+		handles, err = r.openUnnamed(ctx, id)
+	}
+	defer closeAll(handles)
 	if err != nil {
 		return err
 	}
@@ -188,6 +190,46 @@ func (r *Root) endUnseen(ctx context.Context, id string, grace time.Duration, ep
 	}
 }
 
+// endLate ends what was forked for a place whose directory has just been removed, and had
+// no name yet when its processes were looked for: the starter was killed between the two.
+// What gets its name from now on finds no directory, and ends by itself.
+func (r *Root) endLate(id string) error {
+	handles, err := openAll(servants(r.dirOf(id)))
+	defer closeAll(handles)
+	if err != nil || len(handles) == 0 {
+		return err
+	}
+	return force(handles)
+}
+
+// unnamed is for how long a process that holds a guest's socket may have no name: it has
+// been forked, and its program has not begun.
+const unnamed = time.Second
+
+// openUnnamed gives handles on the guest of a place whose start was cut short, once it has
+// its name: none if nobody holds its socket, or nobody here.
+func (r *Root) openUnnamed(ctx context.Context, id string) ([]*handle, error) {
+	ctx, cancel := context.WithTimeout(ctx, unnamed)
+	defer cancel()
+	dir, err := openDir(r.dirOf(id))
+	if err != nil {
+		return nil, nil // there is no place
+	}
+	defer dir.Close()
+	for ctx.Err() == nil {
+		conn, err := connect(ctx, dir)
+		if err != nil {
+			return nil, nil // whoever asks it to end says why
+		}
+		conn.Close()
+		if procs := servants(r.dirOf(id)); len(procs) > 0 {
+			return openAll(procs)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, nil
+}
+
 // open gives handles on the guest of a place and its wrapper, without those that are
 // gone, and without what only a record says to be one of them.
 func (r *Root) open(id string, rec *Record) ([]*handle, error) {
@@ -211,6 +253,11 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 			}
 		}
 	}
+	return openAll(procs)
+}
+
+// openAll gives handles on those of the processes that are not gone; with an error too.
+func openAll(procs []proc) ([]*handle, error) {
 	var handles []*handle
 	for _, p := range procs {
 		h, err := p.open()
@@ -222,6 +269,12 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 		}
 	}
 	return handles, nil
+}
+
+func closeAll(handles []*handle) {
+	for _, h := range handles {
+		h.close()
+	}
 }
 
 // ask tells the guest to end the place. nil means that it was told.

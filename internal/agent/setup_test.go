@@ -53,12 +53,14 @@ func withLimits(limits map[string]uint64, r *wire.ExecRequest) *wire.ExecRequest
 }
 
 // describe prints all that a process inherits and can see of itself.
+// describe tells what a command sees of itself, but for the limit by which the guest tells
+// commands apart and which nothing enforces.
 const describe = `echo "args $0 $*"; umask; id -u; id -g; id -G; pwd
 tr '\0' ' ' </proc/$$/cmdline; echo
 set -- /proc/$$/fd/*; echo "$# $(readlink /proc/$$/fd/1 | cut -d: -f1)"
 grep -E '^(Name|SigBlk|SigIgn|SigPnd|NoNewPrivs)' /proc/$$/status
 set -- $(cat /proc/$$/stat); [ "$5" = $$ ] && [ "$6" = $$ ] && echo leader
-grep -vE 'Max (core|open) ' /proc/$$/limits
+grep -vE 'Max (core|open|file locks) ' /proc/$$/limits
 env | grep -v '^BERTH_COMMAND=' | sort`
 
 // What sets a command up cannot be seen in it: but for what was asked for it is the

@@ -52,9 +52,8 @@ func withLimits(limits map[string]uint64, r *wire.ExecRequest) *wire.ExecRequest
 	return r
 }
 
-// describe prints all that a process inherits and can see of itself.
-// describe tells what a command sees of itself, but for the limit by which the guest tells
-// commands apart and which nothing enforces.
+// describe prints all that a process inherits and can see of itself, but for the limit by
+// which the guest tells commands apart and which nothing enforces.
 const describe = `echo "args $0 $*"; umask; id -u; id -g; id -G; pwd
 tr '\0' ' ' </proc/$$/cmdline; echo
 set -- /proc/$$/fd/*; echo "$# $(readlink /proc/$$/fd/1 | cut -d: -f1)"

@@ -57,6 +57,11 @@ func (l *layout) build(p *Policy, mounts, argv []string) Wall {
 	for _, h := range l.hidden {
 		w.Hidden = append(w.Hidden, h.path)
 	}
+	for _, o := range l.own {
+		if o.perms == private { // an empty home instead of the machine's
+			w.Hidden = append(w.Hidden, o.path)
+		}
+	}
 	w.Args = slices.Concat(args, []string{"--chdir", "/", "--", inside}, argv, []string{"--walled"}, w.identify())
 	for _, path := range w.Absent {
 		w.Args = append(w.Args, "--absent", path)

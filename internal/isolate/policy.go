@@ -72,7 +72,8 @@ type Wall struct {
 	Path string
 	Args []string
 	// Writable and Hidden are the paths in force, free of links: the roots that
-	// exist, and what exists of what is hidden.
+	// exist, and what exists of what is hidden. A home that the sandbox has of its own is
+	// both.
 	Writable, Hidden []string
 	// Sealed are the mount points on which it stands. Nothing inside can remove
 	// one, but the kernel does when somebody outside replaces what lies there.

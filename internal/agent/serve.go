@@ -157,6 +157,7 @@ func newAgent(cfg *config) (*agent, error) {
 	}
 	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg), files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
 	cfg.limit.SpareThreads()
+	a.first = cfg.stdio // such a place ends with its guest
 	a.reaper = proc.NewReaper(cfg.peer == peer.Engine, a.groups.Sweep)
 	if err := a.openJobs(); err != nil {
 		return nil, err

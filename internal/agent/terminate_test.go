@@ -54,7 +54,7 @@ func TestTerminateProvesByAbsence(t *testing.T) {
 // What an earlier guest knew is unknown to the next one; what it had noted of jobs is
 // not.
 func TestTerminateAfterTheGuest(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state")
+	state := t.TempDir()
 	p := startPlace(t, "--state", state)
 	h := p.dial("a")
 	if got := h.terminate("never", -1); got != spec.KillExited {

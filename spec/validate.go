@@ -202,6 +202,18 @@ func (o JobOptions) Validate() error {
 	return nil
 }
 
+// ValidateTermination refuses a key that no command can have, and a grace that nobody
+// waits for.
+func ValidateTermination(key string, grace time.Duration) error {
+	switch {
+	case key == "" || len(key) > MaxKeyBytes:
+		return New(CodeInvalid, fmt.Sprintf("a command key has 1 to %d bytes", MaxKeyBytes))
+	case grace > MaxTimeout:
+		return New(CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, MaxTimeout))
+	}
+	return nil
+}
+
 // ValidateOwner refuses the name of an owner that is neither empty nor like a Key.
 func ValidateOwner(owner string) error {
 	if owner == "" {

@@ -3,7 +3,6 @@ package fake
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,13 +18,10 @@ func (s *session) Terminate(ctx context.Context, key string, grace time.Duration
 	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
 	var out spec.KillOutcome
 	err := s.do(ctx, Request{Op: OpTerminate}, func() error {
-		switch {
-		case key == "" || len(key) > spec.MaxKeyBytes:
-			return spec.New(spec.CodeInvalid, fmt.Sprintf("a command key has 1 to %d bytes", spec.MaxKeyBytes))
-		case grace > spec.MaxTimeout:
-			return spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+		err := spec.ValidateTermination(key, grace)
+		if err != nil {
+			return err
 		}
-		var err error
 		out, err = s.p.terminate(ctx, key, grace)
 		return err
 	})

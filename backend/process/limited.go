@@ -26,11 +26,7 @@ func (l *limited) offer(ctx context.Context, c spec.Caps) spec.Caps {
 		if *limit.have = err == nil; err == nil {
 			continue
 		}
-		reason := cause(err)
-		if hint := spec.HintOf(err); hint != "" {
-			reason += "; " + hint
-		}
-		c = c.AddMissing(limit.kind.Cap(), reason)
+		c = c.AddMissing(limit.kind.Cap(), reason(err))
 	}
 	return c
 }

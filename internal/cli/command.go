@@ -47,29 +47,22 @@ func (f *commandFlags) command(c *config.Config, args []string) (*berth.Command,
 
 // outcome is what became of a command, as JSON has it.
 type outcome struct {
-	ExitCode int       `json:"exit_code"`
-	Signal   int       `json:"signal"`
-	TimedOut bool      `json:"timed_out"`
-	NoOutput bool      `json:"no_output"`
-	OOM      *spec.OOM `json:"oom,omitempty"`
-	// HostExecutable and Hint are those of berth.Exit.
-	HostExecutable []string          `json:"host_executable,omitempty"`
-	Hint           string            `json:"hint,omitempty"`
-	DurationMS     int64             `json:"duration_ms"`
-	Stdout         *string           `json:"stdout,omitempty"`
-	StdoutB64      *string           `json:"stdout_b64,omitempty"` // instead of stdout that is not UTF-8
-	Stderr         *string           `json:"stderr,omitempty"`
-	StderrB64      *string           `json:"stderr_b64,omitempty"`
-	Truncated      bool              `json:"truncated"`
-	StdoutOmitted  int64             `json:"stdout_omitted_bytes"`
-	StderrOmitted  int64             `json:"stderr_omitted_bytes"`
-	Kill           spec.KillOutcome  `json:"kill,omitempty"`
-	Survivors      []spec.Survivor   `json:"survivors,omitempty"`
-	UserMS         int64             `json:"user_ms"`
-	SystemMS       int64             `json:"system_ms"`
-	MaxRSSBytes    int64             `json:"max_rss_bytes"`
-	LogID          string            `json:"log_id,omitempty"`
-	Sandbox        map[string]string `json:"sandbox"`
+	verb.Ending
+	DurationMS    int64             `json:"duration_ms"`
+	Stdout        *string           `json:"stdout,omitempty"`
+	StdoutB64     *string           `json:"stdout_b64,omitempty"` // instead of stdout that is not UTF-8
+	Stderr        *string           `json:"stderr,omitempty"`
+	StderrB64     *string           `json:"stderr_b64,omitempty"`
+	Truncated     bool              `json:"truncated"`
+	StdoutOmitted int64             `json:"stdout_omitted_bytes"`
+	StderrOmitted int64             `json:"stderr_omitted_bytes"`
+	Kill          spec.KillOutcome  `json:"kill,omitempty"`
+	Survivors     []spec.Survivor   `json:"survivors,omitempty"`
+	UserMS        int64             `json:"user_ms"`
+	SystemMS      int64             `json:"system_ms"`
+	MaxRSSBytes   int64             `json:"max_rss_bytes"`
+	LogID         string            `json:"log_id,omitempty"`
+	Sandbox       map[string]string `json:"sandbox"`
 }
 
 // execute runs one command in a sandbox with our streams and signals, and reports
@@ -228,9 +221,8 @@ func (a *app) remark(cmd *cobra.Command, c *berth.Command, exit spec.Exit) {
 
 func newOutcome(sb *berth.Sandbox, exit spec.Exit, stdout, stderr *capture) outcome {
 	o := outcome{
-		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM,
-		HostExecutable: exit.HostExecutable, Hint: exit.Hint,
-		LogID: exit.LogID, DurationMS: exit.Duration.Milliseconds(), Kill: exit.Kill, Survivors: exit.Survivors,
+		Ending: verb.NewEnding(exit),
+		LogID:  exit.LogID, DurationMS: exit.Duration.Milliseconds(), Kill: exit.Kill, Survivors: exit.Survivors,
 		UserMS: exit.UserTime.Milliseconds(), SystemMS: exit.SystemTime.Milliseconds(), MaxRSSBytes: exit.MaxRSSBytes,
 		Sandbox: map[string]string{"id": sb.ID(), "key": string(sb.Key())},
 	}

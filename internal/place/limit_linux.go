@@ -3,7 +3,6 @@ package place
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,7 +86,7 @@ func (r *Root) unlimit(id string, rec *Record) error {
 // ended by itself. One that is locked is being started or ended by somebody who sees to
 // it.
 func (r *Root) tidy(rec *Record) {
-	if !slices.ContainsFunc(rec.Groups, exists) {
+	if !slices.ContainsFunc(rec.Groups, dirExists) {
 		return
 	}
 	l, err := r.tryLock(rec.ID)
@@ -99,11 +98,6 @@ func (r *Root) tidy(rec *Record) {
 	if err == nil && now != nil && now.Owner == r.Owner && !r.running(now) {
 		_ = r.unlimit(rec.ID, now) // it is found again
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // joined is the process that is started: it becomes the planned one, after it has joined

@@ -94,13 +94,14 @@ func (r *Root) end(ctx context.Context, key spec.Key, o EndOptions, remove func(
 // the lock back.
 func (r *Root) finish(ctx context.Context, l *lock, id string, rec *Record, o EndOptions, remove func(id string) error) error {
 	err := r.endLocked(ctx, id, rec, o)
-	if err == nil && remove != nil {
-		err = remove(id)
+	if err != nil || remove == nil {
+		l.unlock()
+		return err
 	}
-	if err == nil && remove != nil {
+	if err = remove(id); err == nil {
 		err = r.endLate(id)
 	}
-	if err == nil && remove != nil {
+	if err == nil {
 		l.unlockAndForget()
 	} else {
 		l.unlock()

@@ -3,7 +3,6 @@ package remotejobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -21,11 +20,8 @@ const (
 // since the guest answers a repeated request as the first one.
 func (c *Client) Terminate(ctx context.Context, key string, grace time.Duration) (spec.KillOutcome, error) {
 	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
-	switch {
-	case key == "" || len(key) > spec.MaxKeyBytes:
-		return "", spec.New(spec.CodeInvalid, fmt.Sprintf("a command key has 1 to %d bytes", spec.MaxKeyBytes))
-	case grace > spec.MaxTimeout:
-		return "", spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+	if err := spec.ValidateTermination(key, grace); err != nil {
+		return "", err
 	}
 	req := &wire.Request{Op: wire.OpTerminate, Terminate: &wire.TerminateRequest{Key: key, GraceMS: -1}}
 	if grace > 0 {

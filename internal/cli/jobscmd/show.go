@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -31,20 +32,13 @@ type jobLine struct {
 }
 
 type exitLine struct {
-	ExitCode int       `json:"exit_code"`
-	Signal   int       `json:"signal"`
-	TimedOut bool      `json:"timed_out"`
-	NoOutput bool      `json:"no_output"`
-	OOM      *spec.OOM `json:"oom,omitempty"`
-	// HostExecutable and Hint are those of berth.Exit.
-	HostExecutable []string         `json:"host_executable,omitempty"`
-	Hint           string           `json:"hint,omitempty"`
-	Kill           spec.KillOutcome `json:"kill,omitempty"`
-	Survivors      []spec.Survivor  `json:"survivors,omitempty"`
-	DurationMS     int64            `json:"duration_ms"`
-	UserMS         int64            `json:"user_ms"`
-	SystemMS       int64            `json:"system_ms"`
-	MaxRSSBytes    int64            `json:"max_rss_bytes"`
+	verb.Ending
+	Kill        spec.KillOutcome `json:"kill,omitempty"`
+	Survivors   []spec.Survivor  `json:"survivors,omitempty"`
+	DurationMS  int64            `json:"duration_ms"`
+	UserMS      int64            `json:"user_ms"`
+	SystemMS    int64            `json:"system_ms"`
+	MaxRSSBytes int64            `json:"max_rss_bytes"`
 }
 
 func newJobLine(j berth.JobInfo) jobLine {
@@ -63,7 +57,7 @@ func newJobLine(j berth.JobInfo) jobLine {
 	}
 	if e := j.Exit; !j.Running() && j.State != berth.JobLost {
 		l.Exit = &exitLine{
-			ExitCode: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, NoOutput: e.NoOutput, OOM: e.OOM, HostExecutable: e.HostExecutable, Hint: e.Hint, Kill: e.Kill, Survivors: e.Survivors,
+			Ending: verb.NewEnding(e), Kill: e.Kill, Survivors: e.Survivors,
 			DurationMS: e.Duration.Milliseconds(), UserMS: e.UserTime.Milliseconds(), SystemMS: e.SystemTime.Milliseconds(), MaxRSSBytes: e.MaxRSSBytes,
 		}
 	}

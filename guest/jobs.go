@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest/internal/remotejobs"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -59,49 +58,4 @@ func (s *Session) JobEvents(ctx context.Context, owner string, tell func(spec.Jo
 	return s.jobs().Listen(ctx, owner, randomID(), tell)
 }
 
-func (s *Session) jobs() *remotejobs.Client { return remotejobs.New(jobSession{s}, s.o.Denied) }
-
-// jobSession is a Session as its jobs see it.
-type jobSession struct{ s *Session }
-
-// Open implements remotejobs.Session.
-func (j jobSession) Open(ctx context.Context, req *wire.Request, changes bool) (remotejobs.Stream, error) {
-	st, err := j.s.open(ctx, nil, req)
-	if err != nil {
-		return nil, j.s.failed(ctx, nil, err, effect(changes))
-	}
-	return asked{st, j.s}, nil
-}
-
-// Repeatable implements remotejobs.Session.
-func (j jobSession) Repeatable(err error) bool { return j.s.repeatable(err, reads) }
-
-// Patiently implements remotejobs.Session.
-func (j jobSession) Patiently(ctx context.Context, req *wire.Request, changes bool, read func(remotejobs.Stream) (bool, error)) error {
-	return j.s.patiently(ctx, req, effect(changes), func(st *stream) (bool, error) { return read(asked{st, j.s}) })
-}
-
-// asked is a request under way as the files and the jobs of a Session see it.
-type asked struct {
-	*stream
-	s *Session
-}
-
-// End implements remotejobs.Stream and remotefs.Stream.
-func (a asked) End() { a.end() }
-
-// Failed implements remotejobs.Stream and remotefs.Stream.
-func (a asked) Failed(ctx context.Context, err error, changes bool) error {
-	return a.s.failed(ctx, a.c, err, effect(changes))
-}
-
-// Broke implements remotejobs.Stream.
-func (a asked) Broke(err error) (lost bool, cause error) {
-	cause = a.c.explain(err)
-	return cause == errLost, cause //nolint:errorlint // the bare sentinel
-}
-
-// Send implements remotejobs.Stream.
-func (a asked) Send(ctx context.Context, v any) error {
-	return a.s.dispatch(ctx, a.c, func(*conn) error { return wire.WriteMessage(a.stream, v) })
-}
+func (s *Session) jobs() *remotejobs.Client { return remotejobs.New(asking{s}, s.o.Denied) }

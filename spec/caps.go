@@ -43,6 +43,14 @@ type Caps struct {
 	Jobs JobDurability `json:"jobs,omitempty"`
 	// CommandUser: Command.User is honoured.
 	CommandUser bool `json:"command_user"`
+	// Terminals: the place has terminals. Watch, Trees, Ports and Events: changes of files
+	// are told; trees go in and out as archives; what listens inside is reached, and
+	// something from outside offered there; the place tells what happens to it.
+	Terminals bool `json:"terminals"`
+	Watch     bool `json:"watch"`
+	Trees     bool `json:"trees"`
+	Ports     bool `json:"ports"`
+	Events    bool `json:"events"`
 	// WorkspaceRoot: Spec.WorkspaceRoot is enforced.
 	WorkspaceRoot bool `json:"workspace_root"`
 

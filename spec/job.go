@@ -35,6 +35,10 @@ type JobOptions struct {
 	// counted and dropped, as it is when the place's disk is full. 0:
 	// DefaultMaxLogBytes; at most MaxLogBytes.
 	MaxLogBytes int64
+	// Terminal runs the job on a terminal of this size, where that is not nil: its output
+	// is then what a terminal gets, stderr included. A place without terminals refuses it
+	// with CodeUnsupported.
+	Terminal *TerminalSize
 }
 
 // JobState is what a job is doing.
@@ -60,6 +64,8 @@ type Job struct {
 	Dir   string   // as it was given
 	State JobState
 	PID   int // the leader's, as seen inside the place
+	// Terminal: it runs on a terminal, which AttachTerminal does not know.
+	Terminal bool
 
 	Started time.Time // by the place's clock
 	Ended   time.Time // zero while it runs; of a lost one when that was found

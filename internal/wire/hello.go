@@ -20,9 +20,11 @@ import (
 //
 //	1.0  exec, data, resume, files, status, shutdown
 //	1.1  jobs; chmod, copy, glob, grep and batches of files
+//	1.2  terminate, running; out of memory explained
+//	1.3  terminals, watches, trees, ports, events
 const (
 	Major = 1
-	Minor = 2
+	Minor = 3
 )
 
 const (

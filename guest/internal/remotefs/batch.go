@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -34,7 +35,7 @@ func (f fileSystem) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFi
 	case u.fault() != nil:
 		return 0, u.fault()
 	case landed > sent || err == nil && (landed != sent || !u.complete()):
-		return 0, violation("%d files landed of a batch of %d", landed, sent)
+		return 0, ask.Violation("%d files landed of a batch of %d", landed, sent)
 	case err == nil:
 		return landed, nil
 	}

@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
 
 // fileSystem is the files of one place.
-type fileSystem struct{ s Session }
+type fileSystem struct{ s ask.Session }
 
 // New returns the files of the place that s is a session of.
-func New(s Session) files.FS { return fileSystem{s} }
+func New(s ask.Session) files.FS { return fileSystem{s} }
 
 var (
 	_ files.FS          = fileSystem{}
@@ -88,7 +89,7 @@ func (f fileSystem) Resolve(ctx context.Context, name string) (string, error) {
 	}
 	where := string(reply.Name)
 	if spec.ValidatePath(where) != nil || !strings.HasPrefix(where, "/") || path.Clean(where) != where {
-		return "", at(violation("a name that leads to %.64q", where), name)
+		return "", at(ask.Violation("a name that leads to %.64q", where), name)
 	}
 	return where, nil
 }
@@ -135,7 +136,7 @@ func (f fileSystem) list(ctx context.Context, dir string, yield func(files.Info,
 			return fresh, st.Failed(ctx, err, false)
 		}
 		if len(reply.Entries) == 0 && !reply.Done {
-			return fresh, violation("a list reply without entries")
+			return fresh, ask.Violation("a list reply without entries")
 		}
 		for i := range reply.Entries {
 			info, err := reply.Entries[i].Files()
@@ -185,7 +186,7 @@ func (f fileSystem) open(ctx context.Context, name string, o files.OpenOptions) 
 	}
 	info, err := infoOf(reply)
 	if err == nil && !info.IsRegular() {
-		err = violation("it opened what is no regular file")
+		err = ask.Violation("it opened what is no regular file")
 	}
 	if err == nil && o.MaxBytes > 0 && info.Size > o.MaxBytes {
 		err = spec.New(spec.CodeTooLarge, "the file is over the limit")
@@ -204,7 +205,7 @@ func (f fileSystem) open(ctx context.Context, name string, o files.OpenOptions) 
 // file is an open file. It checks that it gets what its Info promises.
 type file struct {
 	ctx  context.Context // Open's, which bounds the file's life
-	st   Stream
+	st   ask.Stream
 	data *wire.DataReader
 	name string
 	info files.Info
@@ -221,7 +222,7 @@ func (f *file) Read(p []byte) (int, error) {
 	}
 	n, err := f.data.Read(p)
 	if int64(n) > f.left {
-		n, err = int(f.left), violation("the file is longer than the guest said")
+		n, err = int(f.left), ask.Violation("the file is longer than the guest said")
 	}
 	f.left -= int64(n)
 	switch {
@@ -247,7 +248,7 @@ func fileRequest(op wire.Op, r wire.FileRequest) *wire.Request {
 
 func infoOf(r *wire.Reply) (files.Info, error) {
 	if r.Info == nil {
-		return files.Info{}, violation("a reply without the file's record")
+		return files.Info{}, ask.Violation("a reply without the file's record")
 	}
 	info, err := r.Info.Files()
 	if err != nil {

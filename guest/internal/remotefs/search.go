@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -26,7 +27,7 @@ func (f fileSystem) Glob(ctx context.Context, o files.GlobOptions) iter.Seq2[fil
 			return wire.NewMatchReader(r, o.Metadata).Next
 		}, func(m *files.Match) (more bool, err error) {
 			if left == 0 || !wanted(o.Types, m.Info.Mode) {
-				return false, violation("a match that was not asked for")
+				return false, ask.Violation("a match that was not asked for")
 			}
 			left--
 			return yield(*m, nil), nil
@@ -77,7 +78,7 @@ func (f fileSystem) Grep(ctx context.Context, o files.GrepOptions) iter.Seq2[fil
 			return wire.NewLineReader(r, most).Next
 		}, func(l *files.Line) (more bool, err error) {
 			if !due.take(l) {
-				return false, violation("a line that was not asked for")
+				return false, ask.Violation("a line that was not asked for")
 			}
 			return yield(*l, nil), nil
 		})
@@ -123,7 +124,7 @@ func (d *linesDue) take(l *files.Line) bool {
 // search makes a request that is answered by a stream of records and takes each. It
 // is made once more if its connection breaks before the first record. After take has
 // said that it is enough the error is nil.
-func search[T any](ctx context.Context, s Session, req *wire.Request, records func(io.Reader) func() (T, error), take func(*T) (bool, error)) error {
+func search[T any](ctx context.Context, s ask.Session, req *wire.Request, records func(io.Reader) func() (T, error), take func(*T) (bool, error)) error {
 	fresh, err := searchOnce(ctx, s, req, records, take)
 	if fresh && s.Repeatable(err) {
 		_, err = searchOnce(ctx, s, req, records, take)
@@ -132,7 +133,7 @@ func search[T any](ctx context.Context, s Session, req *wire.Request, records fu
 }
 
 // searchOnce says too whether nothing had come.
-func searchOnce[T any](ctx context.Context, s Session, req *wire.Request, records func(io.Reader) func() (T, error), take func(*T) (bool, error)) (fresh bool, err error) {
+func searchOnce[T any](ctx context.Context, s ask.Session, req *wire.Request, records func(io.Reader) func() (T, error), take func(*T) (bool, error)) (fresh bool, err error) {
 	st, err := s.Open(ctx, req, false)
 	if err != nil {
 		return true, err

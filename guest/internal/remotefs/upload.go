@@ -8,13 +8,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
 
 // upload sends bytes to the guest while somebody else waits for its reply.
 type upload struct {
-	st   Stream
+	st   ask.Stream
 	out  *frames
 	send func(*frames) error // puts the bytes together; a *faultError is the caller's
 
@@ -25,7 +26,7 @@ type upload struct {
 	err error // the caller's fault
 }
 
-func newUpload(ctx context.Context, st Stream, chunk int, send func(*frames) error) *upload {
+func newUpload(ctx context.Context, st ask.Stream, chunk int, send func(*frames) error) *upload {
 	quit := make(chan struct{})
 	return &upload{st: st, out: &frames{ctx: ctx, st: st, quit: quit, buf: make([]byte, 0, chunk)}, send: send, quit: quit, done: make(chan struct{})}
 }
@@ -114,7 +115,7 @@ func blame(err error, name string) error {
 // to.
 type frames struct {
 	ctx  context.Context // the call's: what it has cancelled is never sent as whole
-	st   Stream
+	st   ask.Stream
 	quit chan struct{} // closed when nobody asks any more
 	buf  []byte
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -53,7 +54,7 @@ func (f fileSystem) write(ctx context.Context, name string, src io.Reader, size 
 	case u.fault() != nil:
 		return u.fault()
 	case err == nil && !u.complete():
-		return violation("the guest took a file before all of it was sent")
+		return ask.Violation("the guest took a file before all of it was sent")
 	case err == nil:
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -17,7 +18,7 @@ func (c *Client) Listen(ctx context.Context, owner, id string, tell func(spec.Jo
 	}
 	l := &listening{owner: owner, tell: tell, hint: c.hint}
 	l.req = &wire.Request{Op: wire.OpJobEvents, Job: &wire.JobRequest{Owner: owner, Listener: id}}
-	return c.s.Patiently(ctx, l.req, changes, func(st Stream) (bool, error) {
+	return c.s.Patiently(ctx, l.req, ask.Changes, func(st ask.Stream) (bool, error) {
 		defer st.End()
 		return l.listen(ctx, st)
 	})
@@ -33,7 +34,7 @@ type listening struct {
 }
 
 // listen serves one stream until it breaks, which is not over, or the listening ends.
-func (l *listening) listen(ctx context.Context, st Stream) (over bool, err error) {
+func (l *listening) listen(ctx context.Context, st ask.Stream) (over bool, err error) {
 	if _, err := wire.ReadReply(st); err != nil {
 		return false, err
 	}
@@ -70,7 +71,7 @@ func (l *listening) listen(ctx context.Context, st Stream) (over bool, err error
 
 // receive reads events until there are no more, and says why. More than the guest may
 // send ahead is a breach.
-func receive(st Stream, events chan<- *wire.JobEvent) error {
+func receive(st ask.Stream, events chan<- *wire.JobEvent) error {
 	defer close(events)
 	for {
 		e := new(wire.JobEvent)
@@ -83,19 +84,19 @@ func receive(st Stream, events chan<- *wire.JobEvent) error {
 		select {
 		case events <- e:
 		default:
-			return violation("more than %d events without an acknowledgement", wire.JobEventsAhead)
+			return ask.Violation("more than %d events without an acknowledgement", wire.JobEventsAhead)
 		}
 	}
 }
 
 // hear tells of one event, unless that has been done, and acknowledges it.
-func (l *listening) hear(ctx context.Context, st Stream, said *wire.JobEvent) (over bool, err error) {
+func (l *listening) hear(ctx context.Context, st ask.Stream, said *wire.JobEvent) (over bool, err error) {
 	e, err := said.Spec()
 	switch {
 	case err != nil:
 		return true, &spec.Error{Code: spec.CodeInternal, Err: err}
 	case e.Job.Owner != l.owner:
-		return true, violation("an event of %s, which has another owner", e.Job.ID)
+		return true, ask.Violation("an event of %s, which has another owner", e.Job.ID)
 	case ctx.Err() != nil:
 		return true, ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -28,7 +29,7 @@ func (c *Client) List(ctx context.Context, q spec.JobQuery) ([]spec.Job, error) 
 		return nil, err
 	}
 	req := &wire.Request{Op: wire.OpJobList, Job: &wire.JobRequest{Owner: q.Owner, IDs: q.IDs}}
-	return c.askMany(ctx, req, reads, q.Owner, q.IDs)
+	return c.askMany(ctx, req, ask.Reads, q.Owner, q.IDs)
 }
 
 // Wait returns a job once it has ended. It goes on over a redial.
@@ -61,7 +62,7 @@ func (c *Client) HandOver(ctx context.Context, from, to string, ids []string) ([
 		return nil, err
 	}
 	req := &wire.Request{Op: wire.OpJobHandOver, Job: &wire.JobRequest{Owner: from, To: to, IDs: ids}}
-	return c.askMany(ctx, req, changes, to, ids)
+	return c.askMany(ctx, req, ask.Changes, to, ids)
 }
 
 // checkJobs refuses the names of an owner and jobs that cannot be meant. What is no id
@@ -82,7 +83,7 @@ func checkJobs(owner string, ids ...string) error {
 // takes. id is what it must be; "": any. After a hand-over it has another owner.
 func (c *Client) askOne(ctx context.Context, req *wire.Request, id string) (spec.Job, error) {
 	var job spec.Job
-	err := c.s.Patiently(ctx, req, changes, func(st Stream) (bool, error) {
+	err := c.s.Patiently(ctx, req, ask.Changes, func(st ask.Stream) (bool, error) {
 		defer st.End()
 		start, again := req.Op == wire.OpJobStart, req.Job.Resume
 		req.Job.Resume = true
@@ -92,7 +93,7 @@ func (c *Client) askOne(ctx context.Context, req *wire.Request, id string) (spec
 		}
 		job, err = c.jobOf(reply.Job)
 		if err == nil && (id != "" && job.ID != id || !start && job.Running() || start && !again && job.Owner != req.Job.Owner) {
-			err = violation("%s answers with %s of owner %.64q, %s", req.Op, job.ID, job.Owner, job.State)
+			err = ask.Violation("%s answers with %s of owner %.64q, %s", req.Op, job.ID, job.Owner, job.State)
 		}
 		return true, err
 	})
@@ -102,7 +103,7 @@ func (c *Client) askOne(ctx context.Context, req *wire.Request, id string) (spec
 // jobOf takes what can be true of a job's record.
 func (c *Client) jobOf(said *wire.Job) (spec.Job, error) {
 	if said == nil {
-		return spec.Job{}, violation("a reply without the job's record")
+		return spec.Job{}, ask.Violation("a reply without the job's record")
 	}
 	job, err := said.Spec()
 	if err != nil {

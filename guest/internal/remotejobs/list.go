@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -11,15 +12,15 @@ import (
 // askMany makes a request that is answered by jobs, all of owner and, if ids are given,
 // among these.
 func (c *Client) askMany(ctx context.Context, req *wire.Request, changes bool, owner string, ids []string) ([]spec.Job, error) {
-	jobs, err := c.askManyOnce(ctx, req, changes, &list{owner: owner, ids: ids})
+	jobs, err := c.askManyOnce(ctx, req, ask.Changes, &list{owner: owner, ids: ids})
 	if !changes && c.s.Repeatable(err) {
-		jobs, err = c.askManyOnce(ctx, req, changes, &list{owner: owner, ids: ids})
+		jobs, err = c.askManyOnce(ctx, req, ask.Changes, &list{owner: owner, ids: ids})
 	}
 	return jobs, err
 }
 
 func (c *Client) askManyOnce(ctx context.Context, req *wire.Request, changes bool, l *list) ([]spec.Job, error) {
-	st, err := c.s.Open(ctx, req, changes)
+	st, err := c.s.Open(ctx, req, ask.Changes)
 	if err != nil {
 		return nil, err
 	}
@@ -27,10 +28,10 @@ func (c *Client) askManyOnce(ctx context.Context, req *wire.Request, changes boo
 	for {
 		reply, err := wire.ReadReply(st)
 		if err != nil {
-			return nil, st.Failed(ctx, err, changes)
+			return nil, st.Failed(ctx, err, ask.Changes)
 		}
 		if len(reply.Jobs) == 0 && !reply.Done {
-			return nil, violation("a part of a list without jobs")
+			return nil, ask.Violation("a part of a list without jobs")
 		}
 		for i := range reply.Jobs {
 			job, err := c.jobOf(&reply.Jobs[i])
@@ -69,9 +70,9 @@ const (
 func (l *list) add(job spec.Job) error {
 	switch {
 	case job.Owner != l.owner:
-		return violation("%s of another owner", job.ID)
+		return ask.Violation("%s of another owner", job.ID)
 	case l.had[job.ID] || len(l.ids) > 0 && !slices.Contains(l.ids, job.ID):
-		return violation("%s, which is not asked for", job.ID)
+		return ask.Violation("%s, which is not asked for", job.ID)
 	}
 	if l.had == nil {
 		l.had = map[string]bool{}
@@ -82,7 +83,7 @@ func (l *list) add(job spec.Job) error {
 		l.bytes += 16 + len(a)
 	}
 	if l.jobs = append(l.jobs, job); len(l.jobs) > maxJobs || l.bytes > maxListBytes {
-		return violation("a list of more than %d jobs, or %d bytes", maxJobs, maxListBytes)
+		return ask.Violation("a list of more than %d jobs, or %d bytes", maxJobs, maxListBytes)
 	}
 	return nil
 }

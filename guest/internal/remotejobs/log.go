@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -34,7 +35,7 @@ func (c *Client) OpenLog(ctx context.Context, owner, id string, w spec.LogWindow
 
 // jobLog is an open window of a log. It checks that it gets what its Info promises.
 type jobLog struct {
-	s      Session
+	s      ask.Session
 	caller context.Context // OpenLog's, which bounds the log's life
 	ctx    context.Context // ends with it, or with Close
 	cancel context.CancelFunc
@@ -42,7 +43,7 @@ type jobLog struct {
 	window spec.LogWindow
 	info   spec.LogInfo
 
-	st    Stream // nil: its connection broke
+	st    ask.Stream // nil: its connection broke
 	data  *wire.DataReader
 	read  int64 // bytes
 	lines int64 // newlines among them
@@ -57,7 +58,7 @@ var errLogClosed = spec.New(spec.CodeInvalid, "the log was closed")
 
 // open asks for the window, or for what is left of it.
 func (l *jobLog) open() error {
-	err := l.s.Patiently(l.ctx, l.req, reads, func(st Stream) (bool, error) {
+	err := l.s.Patiently(l.ctx, l.req, ask.Reads, func(st ask.Stream) (bool, error) {
 		reply, err := wire.ReadReply(st)
 		if err != nil {
 			st.End()
@@ -80,7 +81,7 @@ func (l *jobLog) open() error {
 // begin takes what the guest says of the window.
 func (l *jobLog) begin(said *wire.LogInfo) error {
 	if said == nil {
-		return violation("a log without its record")
+		return ask.Violation("a log without its record")
 	}
 	info, err := said.Spec()
 	if err != nil {
@@ -88,12 +89,12 @@ func (l *jobLog) begin(said *wire.LogInfo) error {
 	}
 	if l.info.FirstLine > 0 { // once more
 		if info.Offset != l.info.Offset+l.read {
-			return violation("a log goes on at %d instead of %d", info.Offset, l.info.Offset+l.read)
+			return ask.Violation("a log goes on at %d instead of %d", info.Offset, l.info.Offset+l.read)
 		}
 		return nil
 	}
 	if w := l.window; w.Offset > 0 && info.Offset != min(w.Offset, info.Bytes) || w.Offset == 0 && info.FirstLine != firstLine(w.From, info.Lines) {
-		return violation("a log begins at line %d, byte %d", info.FirstLine, info.Offset)
+		return ask.Violation("a log begins at line %d, byte %d", info.FirstLine, info.Offset)
 	}
 	l.info, l.most = info, -1
 	if !l.window.Follow {
@@ -168,7 +169,7 @@ func (l *jobLog) take(p []byte) error {
 		over = over || left < lines || left == 0 || left == lines && p[n-1] != '\n'
 	}
 	if over {
-		l.err = violation("more of the log than was asked for")
+		l.err = ask.Violation("more of the log than was asked for")
 		return l.err
 	}
 	l.read += n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/berth-dev/berth/guest/internal/ask"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -30,7 +31,7 @@ func (c *Client) Terminate(ctx context.Context, key string, grace time.Duration)
 	bounded, cancel := context.WithTimeout(ctx, grace+terminateSlack)
 	defer cancel()
 	var outcome spec.KillOutcome
-	err := c.s.Patiently(bounded, req, changes, func(st Stream) (bool, error) {
+	err := c.s.Patiently(bounded, req, ask.Changes, func(st ask.Stream) (bool, error) {
 		defer st.End()
 		reply, err := wire.ReadReply(st)
 		if err != nil {
@@ -40,7 +41,7 @@ func (c *Client) Terminate(ctx context.Context, key string, grace time.Duration)
 		case spec.KillTerminated, spec.KillExited, spec.KillUnknown:
 			return true, nil
 		}
-		return true, violation("an ending without an outcome")
+		return true, ask.Violation("an ending without an outcome")
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -61,7 +62,7 @@ func (c *Client) Running(ctx context.Context) ([]spec.Running, error) {
 }
 
 func (c *Client) runningOnce(ctx context.Context) ([]spec.Running, error) {
-	st, err := c.s.Open(ctx, &wire.Request{Op: wire.OpRunning}, reads)
+	st, err := c.s.Open(ctx, &wire.Request{Op: wire.OpRunning}, ask.Reads)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +71,10 @@ func (c *Client) runningOnce(ctx context.Context) ([]spec.Running, error) {
 	for {
 		reply, err := wire.ReadReply(st)
 		if err != nil {
-			return nil, st.Failed(ctx, err, reads)
+			return nil, st.Failed(ctx, err, ask.Reads)
 		}
 		if len(reply.Running) == 0 && !reply.Done || len(out)+len(reply.Running) > maxRunning {
-			return nil, violation("a list of what runs without an end")
+			return nil, ask.Violation("a list of what runs without an end")
 		}
 		for i := range reply.Running {
 			r, err := reply.Running[i].Spec()

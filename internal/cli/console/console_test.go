@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,4 +113,21 @@ func TestPoll(t *testing.T) {
 	}
 	c.JSON = true
 	c.Poll(func() spec.Progress { return spec.Progress{Step: "cp"} }).Stop()
+}
+
+// A list that JSON cannot say as text is said in bytes, whole: its order tells which is
+// which.
+func TestExact(t *testing.T) {
+	for _, tt := range []struct {
+		list []string
+		want [][]byte
+	}{
+		{nil, nil},
+		{[]string{"a", "ä", ""}, nil},
+		{[]string{"a", "\xff"}, [][]byte{[]byte("a"), {0xff}}},
+	} {
+		if got := Exact(tt.list); !slices.EqualFunc(got, tt.want, bytes.Equal) || (got == nil) != (tt.want == nil) {
+			t.Errorf("%q: %q, want %q", tt.list, got, tt.want)
+		}
+	}
 }

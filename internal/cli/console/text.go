@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -89,4 +90,17 @@ func Text(data []byte) (text, b64 *string) {
 	}
 	s := base64.StdEncoding.EncodeToString(data)
 	return nil, &s
+}
+
+// Exact returns the bytes of a list that JSON cannot say as text, because one of it is not
+// UTF-8; else nil.
+func Exact(list []string) [][]byte {
+	if !slices.ContainsFunc(list, func(s string) bool { return !utf8.ValidString(s) }) {
+		return nil
+	}
+	exact := make([][]byte, len(list))
+	for i, s := range list {
+		exact[i] = []byte(s)
+	}
+	return exact
 }

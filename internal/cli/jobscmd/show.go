@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/internal/cli/console"
@@ -43,17 +42,8 @@ type exitLine struct {
 
 func newJobLine(j berth.JobInfo) jobLine {
 	l := jobLine{
-		ID: j.ID, Owner: j.Owner, State: j.State, Args: j.Args, Dir: j.Dir, PID: j.PID, Started: j.Started, Ended: j.Ended,
+		ID: j.ID, Owner: j.Owner, State: j.State, Args: j.Args, ArgsB64: console.Exact(j.Args), Dir: j.Dir, PID: j.PID, Started: j.Started, Ended: j.Ended,
 		LogLines: j.LogLines, LogBytes: j.LogBytes, LogOmittedBytes: j.LogOmittedBytes, LogPath: j.LogPath,
-	}
-	for _, arg := range j.Args {
-		if !utf8.ValidString(arg) {
-			l.ArgsB64 = nil
-			for _, arg := range j.Args {
-				l.ArgsB64 = append(l.ArgsB64, []byte(arg))
-			}
-			break
-		}
 	}
 	if e := j.Exit; !j.Running() && j.State != berth.JobLost {
 		l.Exit = &exitLine{

@@ -68,13 +68,27 @@ func (sb *Sandbox) end(ctx context.Context, op string, want fate) error {
 			return ctx.Err()
 		}
 	}
-	if err := sb.carryOut(ctx, session, ended, want); err != nil {
+	if err := sb.carryOutAudited(ctx, session, ended, want); err != nil {
 		return sb.wrap(err, op, "")
 	}
 	sb.mu.Lock()
 	sb.ended = want
 	sb.mu.Unlock()
 	return nil
+}
+
+// carryOutAudited is carryOut with its records. An end is not held up by one that fails.
+func (sb *Sandbox) carryOutAudited(ctx context.Context, session driver.Session, before, want fate) error {
+	var a *action
+	switch {
+	case want == destroyed:
+		a, _ = sb.announce(ctx, spec.AuditRecord{Kind: spec.AuditDestroy})
+	case want == closed && session != nil && !sb.attached: // otherwise the place stays as it is
+		a, _ = sb.announce(ctx, spec.AuditRecord{Kind: spec.AuditClose})
+	}
+	err := sb.carryOut(ctx, session, before, want)
+	a.end(err, nil)
+	return err
 }
 
 // carryOut does what want asks for and before did not do.

@@ -132,7 +132,7 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 	if err != nil {
 		return nil, err
 	}
-	exit, err := p.p.Wait(ctx)
+	exit, err := p.wait(ctx)
 	if err != nil {
 		return nil, sb.wrap(err, "exec", "")
 	}

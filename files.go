@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/spec"
 )
 
 // Files is the files of a Sandbox: package files states what its methods promise.
@@ -21,6 +22,7 @@ var (
 	_ files.BatchWriter = (*Files)(nil)
 	_ files.Namer       = (*Files)(nil)
 	_ files.Resolver    = (*Files)(nil)
+	_ files.Watcher     = (*Files)(nil)
 )
 
 // Files returns the place's files. It starts nothing by itself.
@@ -68,10 +70,9 @@ func (f *Files) Open(ctx context.Context, name string, o files.OpenOptions) (fil
 // Write makes name a regular file with exactly the bytes of src, or leaves it as it
 // was.
 func (f *Files) Write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = fsys.Write(ctx, name, src, size, o)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditWrite, Path: name}, func(fsys files.FS) error {
+		return fsys.Write(ctx, name, src, size, o)
+	})
 	return f.sb.wrap(err, "write", name)
 }
 
@@ -93,27 +94,24 @@ func (f *Files) List(ctx context.Context, dir string) iter.Seq2[files.Info, erro
 
 // Mkdir makes a directory.
 func (f *Files) Mkdir(ctx context.Context, name string, o files.MkdirOptions) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = fsys.Mkdir(ctx, name, o)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditMkdir, Path: name}, func(fsys files.FS) error {
+		return fsys.Mkdir(ctx, name, o)
+	})
 	return f.sb.wrap(err, "mkdir", name)
 }
 
 // Remove removes a file, a link, an empty directory or, if asked, a whole one.
 func (f *Files) Remove(ctx context.Context, name string, o files.RemoveOptions) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = fsys.Remove(ctx, name, o)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditRemove, Path: name}, func(fsys files.FS) error {
+		return fsys.Remove(ctx, name, o)
+	})
 	return f.sb.wrap(err, "remove", name)
 }
 
 // Rename moves oldname to newname, which is not overwritten unless asked.
 func (f *Files) Rename(ctx context.Context, oldname, newname string, o files.RenameOptions) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = fsys.Rename(ctx, oldname, newname, o)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditMove, Path: oldname, NewPath: newname}, func(fsys files.FS) error {
+		return fsys.Rename(ctx, oldname, newname, o)
+	})
 	return f.sb.wrap(err, "rename", oldname)
 }

@@ -50,6 +50,9 @@ type JobOptions struct {
 	StallAfter time.Duration
 	// MaxLogBytes stops the log and never the job. 0: 1 GiB.
 	MaxLogBytes int64
+	// Terminal, unless nil, runs the job on a terminal of this size, for programs that
+	// print otherwise there. Nobody types into it. Needs Caps.Terminals.
+	Terminal *TerminalSize
 }
 
 // Start starts argv as a job and returns once it runs. Its input is empty; stdout and
@@ -61,7 +64,7 @@ func (j *Jobs) Start(ctx context.Context, argv []string, o JobOptions) (*Job, er
 		Timeout: o.Timeout, NoOutputTimeout: o.NoOutputTimeout, Grace: o.Grace,
 		User: o.User, Umask: o.Umask, Rlimits: o.Rlimits,
 	}).Clone()
-	options := spec.JobOptions{Owner: j.owner, StallAfter: o.StallAfter, MaxLogBytes: o.MaxLogBytes}
+	options := spec.JobOptions{Owner: j.owner, StallAfter: o.StallAfter, MaxLogBytes: o.MaxLogBytes, Terminal: o.Terminal}
 	err := c.Validate()
 	if err == nil {
 		err = options.Validate()
@@ -73,7 +76,19 @@ func (j *Jobs) Start(ctx context.Context, argv []string, o JobOptions) (*Job, er
 	if err != nil {
 		return nil, j.sb.wrap(err, "start job", "")
 	}
+	if options.Terminal != nil {
+		if _, err := j.sb.terminaler(ctx); err != nil {
+			return nil, j.sb.wrap(err, "start job", "")
+		}
+	}
+	record := auditCommand(spec.AuditJob, c)
+	record.Owner = j.owner
+	a, err := j.sb.announce(ctx, record)
+	if err != nil {
+		return nil, j.sb.wrap(err, "start job", "")
+	}
 	info, err := jobber.StartJob(ctx, c, options)
+	a.end(err, func(r *spec.AuditRecord) { r.ID = info.ID })
 	if err != nil {
 		return nil, j.sb.wrap(err, "start job", "")
 	}
@@ -108,7 +123,12 @@ func (j *Jobs) HandOver(ctx context.Context, to string, ids ...string) ([]JobInf
 	if err != nil {
 		return nil, j.sb.wrap(err, "hand over jobs", "")
 	}
-	moved, err := jobber.HandOver(ctx, j.owner, to, ids)
+	var moved []JobInfo
+	record := spec.AuditRecord{Kind: spec.AuditHandOver, Owner: j.owner, Args: append([]string{to}, ids...)}
+	err = j.sb.audited(ctx, record, func() error {
+		moved, err = jobber.HandOver(ctx, j.owner, to, ids)
+		return err
+	})
 	return moved, j.sb.wrap(err, "hand over jobs", "")
 }
 
@@ -219,6 +239,15 @@ func (j *Job) Kill(ctx context.Context, grace time.Duration) (JobInfo, error) {
 	if err != nil {
 		return JobInfo{}, j.jobs.sb.wrap(err, "kill job", "")
 	}
+	a, err := j.jobs.sb.announce(ctx, spec.AuditRecord{Kind: spec.AuditJobKill, Owner: j.jobs.owner, ID: j.id})
+	if err != nil {
+		return JobInfo{}, j.jobs.sb.wrap(err, "kill job", "")
+	}
 	info, err := jobber.KillJob(ctx, j.jobs.owner, j.id, grace)
+	a.end(err, func(r *spec.AuditRecord) {
+		if err == nil && info.State != JobLost {
+			r.Exit = &info.Exit
+		}
+	})
 	return info, j.jobs.sb.wrap(err, "kill job", "")
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/spec"
 )
 
 // FS returns the files below root, a directory of the place, as package io/fs has
@@ -17,19 +18,17 @@ func (sb *Sandbox) FS(ctx context.Context, root string) fs.FS {
 
 // Chmod sets the permission bits of name.
 func (f *Files) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = files.Chmod(ctx, fsys, name, mode)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditChmod, Path: name}, func(fsys files.FS) error {
+		return files.Chmod(ctx, fsys, name, mode)
+	})
 	return f.sb.wrap(err, "chmod", name)
 }
 
 // Copy copies oldname to newname in the place; see files.Copier.
 func (f *Files) Copy(ctx context.Context, oldname, newname string, o files.CopyOptions) error {
-	fsys, err := f.fs(ctx)
-	if err == nil {
-		err = files.Copy(ctx, fsys, oldname, newname, o)
-	}
+	err := f.change(ctx, spec.AuditRecord{Kind: spec.AuditCopy, Path: oldname, NewPath: newname}, func(fsys files.FS) error {
+		return files.Copy(ctx, fsys, oldname, newname, o)
+	})
 	return f.sb.wrap(err, "copy", oldname)
 }
 
@@ -55,7 +54,12 @@ func (f *Files) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFile, 
 	if err != nil {
 		return 0, f.sb.wrap(err, "write", "")
 	}
+	a, err := f.sb.announce(ctx, spec.AuditRecord{Kind: spec.AuditBatch})
+	if err != nil {
+		return 0, f.sb.wrap(err, "write", "")
+	}
 	n, err := files.WriteBatch(ctx, fsys, next, o)
+	a.end(err, func(r *spec.AuditRecord) { r.Count = int64(n) })
 	return n, f.sb.wrap(err, "write", "")
 }
 

@@ -25,8 +25,18 @@ type (
 	JobState  = spec.JobState
 	LogWindow = spec.LogWindow
 	LogInfo   = spec.LogInfo
+	Port      = spec.Port
+
+	Event      = spec.Event
+	EventKind  = spec.EventKind
+	EventQuery = spec.EventQuery
 
 	KillOutcome = spec.KillOutcome
+
+	TerminalOptions = spec.TerminalOptions
+	TerminalSize    = spec.TerminalSize
+	TerminalInfo    = spec.Terminal
+	TerminalEvent   = spec.TerminalEvent
 
 	Error = spec.Error
 	Code  = spec.Code

@@ -2,14 +2,19 @@ package berth
 
 import (
 	"context"
+	"sync"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
 )
 
 // Process is one command that Start started.
 type Process struct {
-	sb *Sandbox
-	p  driver.Process
+	sb     *Sandbox
+	p      driver.Process
+	life   context.Context // Start's, which bounds the command's life
+	action *action         // of its start
+	told   sync.Once       // the end of it
 }
 
 // Start starts a command with its streams given as they are; Cmd and Exec are the
@@ -30,11 +35,16 @@ func (sb *Sandbox) start(ctx context.Context, op string, c *Command, io Stdio) (
 	if err != nil {
 		return nil, sb.wrap(err, op, "")
 	}
-	p, err := session.Start(ctx, c, io)
+	a, err := sb.announce(ctx, auditCommand(spec.AuditCommand, c))
 	if err != nil {
 		return nil, sb.wrap(err, op, "")
 	}
-	return &Process{sb: sb, p: p}, nil
+	p, err := session.Start(ctx, c, io)
+	if err != nil {
+		a.end(err, nil)
+		return nil, sb.wrap(err, op, "")
+	}
+	return &Process{sb: sb, p: p, life: ctx, action: a}, nil
 }
 
 // ID identifies the command inside its place.
@@ -54,6 +64,13 @@ func (p *Process) Kill(ctx context.Context) error {
 // Wait returns what became of the command once all of its output is written. ctx
 // bounds the waiting only. It may be called again and from several goroutines.
 func (p *Process) Wait(ctx context.Context) (Exit, error) {
-	exit, err := p.p.Wait(ctx)
+	exit, err := p.wait(ctx)
 	return exit, p.sb.wrap(err, "wait", "")
+}
+
+// wait is Wait with the bare error.
+func (p *Process) wait(ctx context.Context) (Exit, error) {
+	exit, err := p.p.Wait(ctx)
+	p.ended(ctx, exit, err)
+	return exit, err
 }

@@ -19,9 +19,10 @@ type Sandbox struct {
 	ending chan struct{}
 
 	mu      sync.Mutex
-	attempt *attempt // the start under way or done; nil before the first and after a failed one
-	fate    fate     // what has been asked for; calls are refused from then on
-	ended   fate     // what has been carried out
+	auditor *auditing // nil: nothing is recorded
+	attempt *attempt  // the start under way or done; nil before the first and after a failed one
+	fate    fate      // what has been asked for; calls are refused from then on
+	ended   fate      // what has been carried out
 }
 
 // attempt is one start of a place, shared by all who wait for it. session and err

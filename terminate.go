@@ -28,7 +28,12 @@ func (sb *Sandbox) Terminate(ctx context.Context, key string, grace time.Duratio
 	if err != nil {
 		return "", sb.wrap(err, "terminate", "")
 	}
+	a, err := sb.announce(ctx, spec.AuditRecord{Kind: spec.AuditTerminate, Name: key})
+	if err != nil {
+		return "", sb.wrap(err, "terminate", "")
+	}
 	outcome, err := terminator.Terminate(ctx, key, grace)
+	a.end(err, func(r *spec.AuditRecord) { r.Kill = outcome })
 	return outcome, sb.wrap(err, "terminate", "")
 }
 

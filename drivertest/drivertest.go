@@ -85,7 +85,7 @@ func Cases() []Case {
 		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), terminateCases(), silenceCases(), backgroundCases(),
 		placeCases(), ownerCases(), keyCases(), fileCases(), rootCases(),
 		jobCases(), jobLogCases(), jobOwnerCases(), limitCases(), oomCases(),
-		hostileCases(), hostileGuestCases(), socketCases(),
+		hostileCases(), hostileGuestCases(), socketCases(), terminalCases(), terminalViewCases(), portCases(), portProgramCases(), eventCases(),
 	} {
 		all = append(all, topic...)
 	}

@@ -11,9 +11,8 @@ import (
 
 // Copy copies oldname to newname as Copier says.
 //
-// Over an FS that is no Copier the bytes travel through the caller, a symbolic link
-// is CodeUnsupported, since an FS cannot make one, and a new directory has the mode
-// 0755 where the FS is no Chmodder.
+// Over an FS that is no Copier the bytes travel through the caller, a link is
+// CodeUnsupported if it is no Symlinker, and a new directory 0755 if it is no Chmodder.
 func Copy(ctx context.Context, fsys FS, oldname, newname string, o CopyOptions) error {
 	if c, ok := fsys.(Copier); ok {
 		return c.Copy(ctx, oldname, newname, o)
@@ -68,7 +67,7 @@ func (c *copier) copy(from, to string, info Info) error {
 	case info.IsRegular():
 		return c.file(from, to)
 	case isLink(info):
-		return &spec.Error{Path: from, Code: spec.CodeUnsupported, Err: errors.New("a symbolic link cannot be copied here")}
+		return MakeSymlink(c.ctx, c.fsys, info.Target, to, SymlinkOptions{Overwrite: c.o.Overwrite})
 	}
 	return &spec.Error{Path: from, Code: spec.CodeNotRegular}
 }

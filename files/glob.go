@@ -51,15 +51,15 @@ type glob struct {
 	walker
 	o       GlobOptions
 	pattern *pattern.Matcher
-	exclude *pattern.Matcher // nil: nothing is excluded
+	filter  Filter // of the top
 	yield   func(Match, error) bool
 	left    int // matches; negative: any number
 }
 
 // position is what a glob knows of a directory that it stands in.
 type position struct {
-	pattern, exclude pattern.State
-	ignored          *ignoring // nil: git's rules are not asked
+	pattern pattern.State
+	filter  Filter
 }
 
 func newGlob(ctx context.Context, fsys FS, o GlobOptions) (*glob, error) {
@@ -89,32 +89,22 @@ func newGlob(ctx context.Context, fsys FS, o GlobOptions) (*glob, error) {
 		return nil, &spec.Error{Code: spec.CodeInvalid, Err: err}
 	}
 	g.pattern = pattern.NewMatcher(p)
-	if len(o.Exclude) > 0 {
-		p, err := pattern.Compile(o.Exclude...)
-		if err != nil {
-			return nil, &spec.Error{Code: spec.CodeInvalid, Err: err}
-		}
-		g.exclude = pattern.NewMatcher(p)
-	}
-	return g, nil
+	g.filter, err = newFilter(&g.walker, g.o.Dir, o.Exclude)
+	return g, err
 }
 
 // run walks from the top.
 func (g *glob) run() error {
-	at := position{pattern: g.pattern.Begin()}
-	if g.exclude != nil {
-		at.exclude = g.exclude.Begin()
-	}
 	if g.o.Gitignore {
-		ignored, all, err := findIgnoring(&g.walker, g.o.Dir)
+		all, err := g.filter.askGit()
 		if err != nil {
 			return err
 		}
 		if all {
 			return g.exists()
 		}
-		at.ignored = ignored
 	}
+	at := position{pattern: g.pattern.Begin(), filter: g.filter}
 	if name, ok := g.pattern.Only(at.pattern); ok {
 		if err := g.exists(); err != nil {
 			return err
@@ -139,11 +129,9 @@ func (g *glob) exists() error {
 
 // directory takes what is in the directory at rel.
 func (g *glob) directory(rel string, entries []entry, at position) error {
-	if at.ignored != nil {
-		if i, ok := find(entries, gitignoreName); ok && entries[i].mode.IsRegular() {
-			if err := at.ignored.load(&g.walker, g.o.Dir, rel); err != nil {
-				return err
-			}
+	if i, ok := find(entries, gitignoreName); ok && entries[i].mode.IsRegular() {
+		if err := at.filter.Load(rel); err != nil {
+			return err
 		}
 	}
 	for i := range entries {
@@ -168,10 +156,8 @@ func (g *glob) look(rel, name string, at position) error {
 	if err != nil {
 		return pass(err)
 	}
-	if at.ignored != nil {
-		if err := at.ignored.load(&g.walker, g.o.Dir, rel); err != nil {
-			return err
-		}
+	if err := at.filter.Load(rel); err != nil {
+		return err
 	}
 	return g.entry(rel, entry{name, info.Mode.Type()}, at)
 }
@@ -185,23 +171,16 @@ func (g *glob) entry(rel string, e entry, at position) error {
 	if !enter && !match {
 		return nil
 	}
-	if g.exclude != nil {
-		here.exclude = g.exclude.Step(at.exclude, e.name)
-		if g.exclude.Matches(here.exclude, dir) {
-			return nil
-		}
-	}
 	path := join(rel, e.name)
 	if len(join(g.o.Dir, path)) > spec.MaxPathBytes {
 		return nil
 	}
-	if at.ignored != nil {
-		if e.name == ".git" || at.ignored.ignores(path, dir) {
-			return nil
-		}
-		if err := g.ctx.Err(); err != nil { // which made the answer void
-			return err
-		}
+	var skip bool
+	if here.filter, skip = at.filter.Step(path, dir); skip {
+		return nil
+	}
+	if err := g.ctx.Err(); err != nil { // which makes the filter's answer void
+		return err
 	}
 	if match {
 		if err := g.found(path, e); err != nil {
@@ -210,9 +189,6 @@ func (g *glob) entry(rel string, e entry, at position) error {
 	}
 	if !enter {
 		return nil
-	}
-	if at.ignored != nil {
-		here.ignored = at.ignored.below(path)
 	}
 	if name, ok := g.pattern.Only(here.pattern); ok {
 		return g.look(path, name, here)

@@ -212,3 +212,22 @@ func Chmod(ctx context.Context, fsys FS, name string, mode fs.FileMode) error {
 	}
 	return &spec.Error{Path: name, Code: spec.CodeUnsupported}
 }
+
+// Symlinker is an FS that makes symbolic links; there is no other way to make one.
+type Symlinker interface {
+	// MakeSymlink makes name a symbolic link to target, and its missing parents. An
+	// existing name is CodeExists, checked atomically, unless o.Overwrite is set,
+	// which replaces what Write replaces.
+	MakeSymlink(ctx context.Context, target, name string, o SymlinkOptions) error
+}
+
+// SymlinkOptions modify MakeSymlink.
+type SymlinkOptions struct{ Overwrite bool }
+
+// MakeSymlink makes name a symbolic link to target, as Symlinker says.
+func MakeSymlink(ctx context.Context, fsys FS, target, name string, o SymlinkOptions) error {
+	if s, ok := fsys.(Symlinker); ok {
+		return s.MakeSymlink(ctx, target, name, o)
+	}
+	return &spec.Error{Path: name, Code: spec.CodeUnsupported}
+}

@@ -3,7 +3,10 @@ package files
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+
+	"github.com/berth-dev/berth/spec"
 )
 
 // DefaultReadLimit is the most that ReadFile holds in memory: 4 MiB.
@@ -73,4 +76,8 @@ func ReadDir(ctx context.Context, fsys FS, dir string, limit int) ([]Info, error
 		out = append(out, info)
 	}
 	return out, nil
+}
+
+func tooMany(dir string, limit int) error {
+	return &spec.Error{Path: dir, Code: spec.CodeTooLarge, Err: fmt.Errorf("more than %d entries", limit)}
 }

@@ -34,3 +34,9 @@ func (o GrepOptions) Validate() error {
 	}
 	return g.o.Files.Validate()
 }
+
+// Validate refuses options that make no sense, with CodeInvalid.
+func (o WatchOptions) Validate() error {
+	_, err := newFilter(nil, "", o.Exclude)
+	return err
+}

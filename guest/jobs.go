@@ -22,7 +22,15 @@ func (s *Session) StartJob(ctx context.Context, c *spec.Command, o spec.JobOptio
 	if err := s.canRun(c); err != nil {
 		return spec.Job{}, err
 	}
-	return s.jobs().Start(ctx, execRequest(randomID(), c, driver.Stdio{}), o)
+	req := execRequest(randomID(), c, driver.Stdio{})
+	if o.Terminal != nil {
+		if _, err := s.terminals(); err != nil {
+			return spec.Job{}, err
+		}
+		size := o.Terminal.WithDefaults()
+		req.Exec.Terminal = &size
+	}
+	return s.jobs().Start(ctx, req, o)
 }
 
 // Jobs implements driver.Jobber.

@@ -152,6 +152,10 @@ func (s *Session) describe(h *wire.GuestHello) {
 		s.caps.Jobs = spec.JobsNone
 	}
 	s.minor = h.Minor
+	s.caps.Terminals = h.Terminals
+	s.caps.Events = h.Minor >= eventsMinor
+	s.caps.Watch, s.caps.Trees = h.Minor >= watchMinor, h.Minor >= treesMinor
+	s.caps.Ports = h.Minor >= portsMinor
 	s.caps.Resume = s.o.Redial != nil && s.resume > 0
 	switch kill := spec.KillTree(h.KillTree); kill {
 	case spec.KillTreeConfirmed, spec.KillTreeBestEffort:

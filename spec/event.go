@@ -8,7 +8,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventStarted       EventKind = "started" // the guest, again after it had died too
-	EventClient        EventKind = "client"  // a client came or, with Ended, left
+	EventClient        EventKind = "client"  // a client came or, with Ended, left or lost its connection
 	EventCommandBegun  EventKind = "command_begun"
 	EventCommandEnded  EventKind = "command_ended"
 	EventJobBegun      EventKind = "job_begun"
@@ -16,7 +16,7 @@ const (
 	EventJobStalled    EventKind = "job_stalled"
 	EventTerminalBegun EventKind = "terminal_begun"
 	EventTerminalEnded EventKind = "terminal_ended"
-	EventFileWritten   EventKind = "file_written" // through the file API: written, made or its mode changed
+	EventFileWritten   EventKind = "file_written" // through the file API: written, copied, made or its mode changed
 	EventFileRemoved   EventKind = "file_removed"
 	EventFileMoved     EventKind = "file_moved"
 	EventTreeImported  EventKind = "tree_imported"
@@ -31,7 +31,8 @@ const (
 )
 
 // Event is one thing that happened to a place, as its guest tells it. Fields that do not
-// belong to its kind are empty. No event holds an environment, input, output or content.
+// belong to its kind are empty. No event holds an environment, input, output or content:
+// what is secret in it stands in Args, which are kept as they are.
 type Event struct {
 	// Seq numbers the events of one life of the guest from 1; a later life begins again,
 	// with EventStarted.
@@ -40,28 +41,33 @@ type Event struct {
 	Kind EventKind `json:"kind"`
 	// Client is a random name of the session that caused it, the same in all its events.
 	Client string `json:"client,omitempty"`
-	// ID is the command's, job's or terminal's; Key the command's.
+	// ID is the command's, job's or terminal's; Key the command's or job's.
 	ID    string `json:"id,omitempty"`
 	Key   string `json:"key,omitempty"`
 	Owner string `json:"owner,omitempty"` // of a job
-	// Args is argv, of a long one the first 4 KiB.
+	// Args is argv where something begins, of a long one the first 4 KiB.
 	Args []string `json:"args,omitempty"`
 	PID  int      `json:"pid,omitempty"`
 	Exit *Exit    `json:"exit,omitempty"`
-	// Path is the file's, OldPath its earlier one; Address is what was dialled or is
+	// Path is the file's, by the name that was given, OldPath its earlier one; Address is what was dialled or is
 	// listened on, network first: "tcp 127.0.0.1:80".
 	Path    string `json:"path,omitempty"`
 	OldPath string `json:"old_path,omitempty"`
 	Address string `json:"address,omitempty"`
 	Ended   bool   `json:"ended,omitempty"`
-	Count   int64  `json:"count,omitempty"` // of missed events, or of imported files
-	Reason  string `json:"reason,omitempty"`
+	// Count is of missed events, whose last has this Seq, of imported files, or of the
+	// files of a batch that come after its first 1,000 and have no event each.
+	Count int64 `json:"count,omitempty"`
+	// Reason is why a tree is ended: "timeout", "no_output", "terminate" (by its key),
+	// "kill", "cancel", "abandoned" (its client has left) or "closing".
+	Reason string `json:"reason,omitempty"`
 }
 
 // EventQuery selects events.
 type EventQuery struct {
 	// After is the last Seq that is known already; 0: none. Older events are told as far
-	// as they are kept: the last 4,096.
+	// as they are kept: the last 4,096, or what 4 MiB hold of them. A number that none of
+	// them has yet, as after the guest was started again, counts as 0.
 	After int64
 	// Follow goes on with what happens until the place ends.
 	Follow bool

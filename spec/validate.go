@@ -199,6 +199,9 @@ func (o JobOptions) Validate() error {
 	if o.MaxLogBytes < 0 || o.MaxLogBytes > MaxLogBytes {
 		return New(CodeInvalid, fmt.Sprintf("a log of %d bytes: want 0 (%d) to %d", o.MaxLogBytes, int64(DefaultMaxLogBytes), int64(MaxLogBytes)))
 	}
+	if o.Terminal != nil {
+		return o.Terminal.Validate()
+	}
 	return nil
 }
 

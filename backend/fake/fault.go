@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-dev/berth/backend/fake/internal/filesys"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
@@ -38,18 +39,20 @@ const (
 	OpTerminate Op = "terminate"
 	OpRunning   Op = "running"
 
-	OpOpen   Op = "open"
-	OpWrite  Op = "write"
-	OpBatch  Op = "write_batch"
-	OpStat   Op = "stat"
-	OpList   Op = "list"
-	OpMkdir  Op = "mkdir"
-	OpRemove Op = "remove"
-	OpRename Op = "rename"
-	OpChmod  Op = "chmod"
-	OpCopy   Op = "copy"
-	OpGlob   Op = "glob"
-	OpGrep   Op = "grep"
+	OpPlaceEvents Op = "events"
+
+	OpOpen   Op = filesys.Open
+	OpWrite  Op = filesys.Write
+	OpBatch  Op = filesys.Batch
+	OpStat   Op = filesys.Stat
+	OpList   Op = filesys.List
+	OpMkdir  Op = filesys.Mkdir
+	OpRemove Op = filesys.Remove
+	OpRename Op = filesys.Rename
+	OpChmod  Op = filesys.Chmod
+	OpCopy   Op = filesys.Copy
+	OpGlob   Op = filesys.Glob
+	OpGrep   Op = filesys.Grep
 )
 
 // Request is one operation, as Fault.Match sees it.

@@ -11,7 +11,7 @@ import (
 )
 
 // startJob runs a command as a job, or finds the one that runs or ran under its key.
-func (p *place) startJob(c *spec.Command, o spec.JobOptions) (spec.Job, error) {
+func (p *place) startJob(c *spec.Command, o spec.JobOptions, client string) (spec.Job, error) {
 	j, fresh, err := p.jobs.Add(o.Owner, c, o.MaxLogBytes, false)
 	switch {
 	case err != nil:
@@ -21,13 +21,13 @@ func (p *place) startJob(c *spec.Command, o spec.JobOptions) (spec.Job, error) {
 	}
 	c.MergeOutput, c.KeepOutput = true, false
 	cmd := newCommand(p, c)
-	cmd.log, cmd.job = j.Log, j
+	cmd.log, cmd.job, cmd.client = j.Log, j, client
 	if err := cmd.start(false, [2]bool{true, false}); err != nil {
 		p.jobs.Failed(j, err)
 		return spec.Job{}, err
 	}
 	cmd.out[0].Untaken()
-	p.jobs.Started(j, cmd.proc.PID, func(grace time.Duration) { cmd.kill(grace) })
+	p.jobs.Started(j, cmd.proc.PID, func(grace time.Duration) { cmd.kill(grace, "kill", "") })
 	go p.attendJob(j, cmd, o.StallAfter)
 	return p.jobs.Info(j), nil
 }
@@ -53,6 +53,7 @@ func (p *place) attendJob(j *job.Job, cmd *command, stallAfter time.Duration) {
 			if silent >= stallAfter && !last.Equal(told) {
 				told = last
 				p.jobs.Stalled(j, silent)
+				cmd.tell("", spec.EventJobStalled, spec.Event{})
 			}
 			// Of a silence that was told nothing is awaited but its end.
 			timer.Reset(max(stallAfter-silent, stallAfter/8, time.Millisecond))
@@ -71,7 +72,7 @@ func (s *session) StartJob(ctx context.Context, c *spec.Command, o spec.JobOptio
 			}
 		}
 		var err error
-		out, err = s.p.startJob(c, o)
+		out, err = s.p.startJob(c, o, s.client)
 		return err
 	})
 	if err != nil {

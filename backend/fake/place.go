@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/disk"
+	"github.com/berth-dev/berth/backend/fake/internal/event"
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/backend/fake/internal/programs"
@@ -46,6 +47,7 @@ type place struct {
 	fs        *memfs.FS
 	disk      disk.Disk
 	jobs      *job.Registry
+	feed      *event.Feed // of this start; guarded by mu
 
 	// changing holds one token while the place is started, stopped or removed.
 	changing chan struct{}
@@ -187,7 +189,7 @@ func (p *place) start(a driver.Authority) (gone bool, err error) {
 
 // bootLocked starts the system and the timers.
 func (p *place) bootLocked() {
-	p.ended = make(chan struct{})
+	p.ended, p.feed = make(chan struct{}), event.New()
 	p.starts++
 	p.kernel = kernel.New(p.fs, p.programs, kernel.Hooks{Exec: p.exec, Space: p.disk.Take}, p.w.tick())
 	if ttl := p.spec.TTL; ttl > 0 {
@@ -287,6 +289,7 @@ func (p *place) down(ctx context.Context) error {
 	p.mu.Unlock()
 	err := p.kill(ctx, k, nil)
 	p.jobs.Drain(ctx)
+	p.tell(spec.Event{Kind: spec.EventClosing})
 	return err
 }
 
@@ -307,6 +310,9 @@ func (p *place) kill(ctx context.Context, k *kernel.Kernel, lost error) error {
 	p.idle, p.end, p.idleDue = nil, nil, time.Time{}
 	p.commands, p.kept = map[string]*command{}, nil
 	close(p.ended)
+	if lost != nil {
+		p.feed.Lose(lost)
+	}
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

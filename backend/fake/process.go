@@ -22,12 +22,13 @@ const chunk = 32 << 10
 
 // command is one command of a place, a job's too.
 type command struct {
-	p     *place
-	k     *kernel.Kernel
-	id    string
-	spec  *spec.Command
-	grace time.Duration
-	owner *session // of a command without a key
+	p      *place
+	k      *kernel.Kernel
+	id     string
+	spec   *spec.Command
+	grace  time.Duration
+	owner  *session // of a command without a key
+	client string   // who asked for it first
 
 	ready    chan struct{} // closed when it has started, or has failed to
 	startErr error
@@ -76,7 +77,7 @@ func (s *session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 	})
 	if err != nil {
 		if out != nil && out.c.spec.Key == "" {
-			out.c.kill(0) // nobody holds it: its answer was lost on the way
+			out.c.kill(0, "abandoned", "") // nobody holds it: its answer was lost on the way
 		}
 		return nil, err
 	}
@@ -98,6 +99,7 @@ func (p *place) command(c *spec.Command, s *session, stdio driver.Stdio) (cmd *c
 		return nil, false, err
 	}
 	cmd = newCommand(p, c)
+	cmd.client = s.client
 	p.mu.Lock()
 	if c.Key != "" {
 		if known := p.commands[c.Key]; known != nil {
@@ -191,7 +193,7 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 		late := c.owner.closed
 		c.owner.mu.Unlock()
 		if late {
-			c.kill(0)
+			c.kill(0, "abandoned", c.client)
 		}
 	}
 	for _, o := range c.out {
@@ -199,6 +201,7 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 			go o.Pump()
 		}
 	}
+	c.tell(spec.EventCommandBegun, spec.EventJobBegun, spec.Event{Args: c.spec.Args, PID: c.proc.PID})
 	go c.attend()
 	return nil
 }
@@ -229,6 +232,7 @@ func (c *command) attend() {
 	if c.job != nil && terminated != spec.KillNone {
 		c.p.jobs.Settle(c.job, terminated)
 	}
+	c.tell(spec.EventCommandEnded, spec.EventJobEnded, spec.Event{PID: c.proc.PID, Exit: c.end()})
 	close(c.finished)
 	p := c.p
 	p.mu.Lock()
@@ -287,10 +291,14 @@ func (c *command) watch() {
 			return
 		default:
 		}
+		reason := "timeout"
+		if noOutput {
+			reason = "no_output"
+		}
 		c.mu.Lock()
 		c.timedOut, c.noOutput = true, noOutput
 		c.mu.Unlock()
-		c.kill(c.grace)
+		c.kill(c.grace, reason, "")
 		<-c.proc.Done
 		return
 	}
@@ -316,11 +324,12 @@ func (c *command) lastOutput() time.Time {
 
 // kill ends the command's tree: TERM and, unless all of it goes within grace, KILL. An
 // ending under way is joined, and with no grace cut short.
-func (c *command) kill(grace time.Duration) *killer {
+func (c *command) kill(grace time.Duration, reason, client string) *killer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killer == nil {
 		c.killer = &killer{hurry: make(chan struct{}), done: make(chan struct{})}
+		c.killing(reason, client)
 		go c.carryOut(c.killer, grace)
 	} else if grace <= 0 && !c.killer.hurried {
 		c.killer.hurried = true
@@ -450,7 +459,7 @@ func newProcess(life context.Context, s *session, c *command, stdio driver.Stdio
 		p.mu.Lock()
 		p.canceled = true
 		p.mu.Unlock()
-		c.kill(c.grace)
+		c.kill(c.grace, "cancel", s.client)
 	})
 	return p
 }
@@ -493,7 +502,7 @@ func (p *process) Signal(ctx context.Context, sig spec.Signal) error {
 func (p *process) Kill(ctx context.Context) error {
 	return p.s.do(ctx, Request{Op: OpKill, Args: p.c.spec.Args}, func() error {
 		select {
-		case <-p.c.kill(0).done:
+		case <-p.c.kill(0, "kill", p.s.client).done:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

@@ -2,12 +2,14 @@ package fake
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/backend/fake/internal/filesys"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/spec"
@@ -18,6 +20,7 @@ type session struct {
 	p         *place
 	caps      spec.Caps
 	authority driver.Authority
+	client    string // its name in events
 
 	boot int           // of the place, when the session was opened
 	over chan struct{} // closed by Close
@@ -46,7 +49,10 @@ func (p *place) open(d *Driver, a driver.Authority) (*session, error) {
 	p.epoch = a.Epoch
 	s := &session{p: p, caps: p.caps, authority: a, boot: p.boot, over: make(chan struct{}), mine: map[*command]bool{}}
 	s.caps.Backend = d.options.Name
+	p.lastID++
+	s.client = fmt.Sprintf("client-%d", p.lastID)
 	p.clients[s] = true
+	p.feed.Record(spec.Event{Kind: spec.EventClient, Client: s.client})
 	p.adjustLocked()
 	return s, nil
 }
@@ -83,7 +89,13 @@ func (s *session) valid() error {
 
 func (s *session) ID() string      { return s.p.id }
 func (s *session) Caps() spec.Caps { return s.caps }
-func (s *session) Files() files.FS { return &fileSystem{s} }
+
+// Files implements driver.Session.
+func (s *session) Files() files.FS {
+	return &filesys.FS{Files: s.p.fs, Disk: &s.p.disk, Tell: s.tell, Do: func(ctx context.Context, op, name string, do func() error) error {
+		return s.do(ctx, Request{Op: Op(op), Path: name}, do)
+	}}
+}
 
 func (s *session) Ping(ctx context.Context) error {
 	return s.do(ctx, Request{Op: OpPing}, func() error { return nil })
@@ -140,17 +152,18 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	for _, c := range mine {
 		c.abandon()
-		c.kill(c.grace)
+		c.kill(c.grace, "abandoned", s.client)
 	}
 	for _, c := range mine {
 		select {
 		case <-c.finished:
 		case <-ctx.Done():
-			c.kill(0)
+			c.kill(0, "abandoned", s.client)
 		}
 	}
 	s.p.mu.Lock()
 	delete(s.p.clients, s)
+	s.p.feed.Record(spec.Event{Kind: spec.EventClient, Client: s.client, Ended: true})
 	s.p.adjustLocked()
 	s.p.mu.Unlock()
 	return ctx.Err()

@@ -22,7 +22,7 @@ func (s *session) Terminate(ctx context.Context, key string, grace time.Duration
 		if err != nil {
 			return err
 		}
-		out, err = s.p.terminate(ctx, key, grace)
+		out, err = s.p.terminate(ctx, key, grace, s.client)
 		return err
 	})
 	if err != nil {
@@ -32,14 +32,14 @@ func (s *session) Terminate(ctx context.Context, key string, grace time.Duration
 }
 
 // terminate ends the command with the key, or else the job.
-func (p *place) terminate(ctx context.Context, key string, grace time.Duration) (spec.KillOutcome, error) {
+func (p *place) terminate(ctx context.Context, key string, grace time.Duration, client string) (spec.KillOutcome, error) {
 	p.mu.Lock()
 	c, first := p.commands[key], p.starts == 1
 	p.mu.Unlock()
 	if c != nil {
 		<-c.ready
 		if c.startErr == nil {
-			return c.terminate(ctx, grace)
+			return c.terminate(ctx, grace, client)
 		}
 	}
 	j, err := p.jobs.Keyed(key)
@@ -53,7 +53,7 @@ func (p *place) terminate(ctx context.Context, key string, grace time.Duration) 
 	}
 	for _, c := range p.runs() {
 		if c.job == j {
-			out, err := c.terminate(ctx, grace)
+			out, err := c.terminate(ctx, grace, client)
 			if err != nil {
 				return "", err
 			}
@@ -64,7 +64,7 @@ func (p *place) terminate(ctx context.Context, key string, grace time.Duration) 
 }
 
 // terminate ends the command's tree and answers as it first did.
-func (c *command) terminate(ctx context.Context, grace time.Duration) (spec.KillOutcome, error) {
+func (c *command) terminate(ctx context.Context, grace time.Duration, client string) (spec.KillOutcome, error) {
 	over := false
 	select {
 	case <-c.finished:
@@ -78,7 +78,7 @@ func (c *command) terminate(ctx context.Context, grace time.Duration) (spec.Kill
 	if known != spec.KillNone {
 		return known, nil
 	}
-	k := c.kill(grace)
+	k := c.kill(grace, "terminate", client)
 	select {
 	case <-k.done:
 	case <-ctx.Done():

@@ -243,6 +243,49 @@ func TestDropForced(t *testing.T) {
 	left(t, o)
 }
 
+// TestDropThreads defends: every thread of a dropped guest is the user that it became, with
+// no group, no capability in any set and no new privileges, while it serves.
+func TestDropThreads(t *testing.T) {
+	dropping(t)
+	o := options(t)
+	s := provision(t, open(t, o), spec.Spec{Key: "k", Isolation: spec.IsolationGuard})
+	must(t, s, "true")
+	data, err := os.ReadFile(filepath.Join(o.StateDir, "process", s.ID(), "record.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec struct {
+		PID int `json:"pid"`
+	}
+	if err := json.Unmarshal(data, &rec); err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", rec.PID))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads %q, %v", threads, err)
+	}
+	const none = "0000000000000000"
+	for _, thread := range threads {
+		status, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has ended
+		}
+		got := map[string]string{}
+		for line := range strings.Lines(string(status)) {
+			name, value, _ := strings.Cut(line, ":")
+			got[name] = strings.Join(strings.Fields(value), " ")
+		}
+		for name, want := range map[string]string{
+			"Uid": "65534 65534 65534 65534", "Gid": "65534 65534 65534 65534", "Groups": "", "NoNewPrivs": "1",
+			"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
+		} {
+			if got[name] != want {
+				t.Errorf("%s: %s is %q", thread, name, got[name])
+			}
+		}
+	}
+}
+
 // TestDropTells defends: a command or a job behind a wall that fails and says that it was
 // refused gets the hint, whoever reads its output; one that is not refused does not; and
 // what it has made that programs outside would obey is told once.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
@@ -110,6 +111,7 @@ type backend struct {
 	found     found
 	walled    walled
 	limited   limited
+	idmap     idmap.Mapper
 }
 
 // Name implements driver.Driver.
@@ -119,7 +121,7 @@ func (b *backend) Name() string { return name }
 // binary reports.
 func (b *backend) root(progress func(spec.Progress)) *place.Root {
 	return &place.Root{
-		Dir: filepath.Join(b.o.StateDir, name), Owner: b.o.Owner, BaseEnv: b.o.BaseEnv,
+		Dir: filepath.Join(b.o.StateDir, name), Owner: b.o.Owner, BaseEnv: b.o.BaseEnv, Idmap: &b.idmap,
 		Guest: func(ctx context.Context, l place.Launch) (place.Plan, error) { return b.plan(ctx, l, progress) },
 	}
 }

@@ -23,7 +23,8 @@ type (
 )
 
 func needLinks(_ context.Context, e Env) string {
-	if _, ok := e.FS.(symlinker); ok || e.Shell != nil {
+	_, own := e.FS.(symlinker)
+	if _, ok := e.FS.(files.Symlinker); ok || own || e.Shell != nil {
 		return ""
 	}
 	return "a way to make a symbolic link"
@@ -65,10 +66,13 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 func (e Env) symlink(ctx context.Context, t T, target, name string) {
 	t.Helper()
 	var err error
-	if l, ok := e.FS.(symlinker); ok {
+	switch l, ok := e.FS.(symlinker); {
+	case ok:
 		err = l.Symlink(target, name)
-	} else {
+	case e.Shell != nil:
 		_, err = e.Shell(ctx, "ln -s -- "+quote(target)+" "+quote(name))
+	default:
+		err = files.MakeSymlink(ctx, e.FS, target, name, files.SymlinkOptions{})
 	}
 	if err != nil {
 		t.Fatalf("symlink %q -> %q: %v", name, target, err)

@@ -65,7 +65,7 @@ func Cases() []Case {
 	for _, topic := range [][]Case{
 		readCases(), writeCases(), replaceCases(), specialCases(), linkCases(), nameCases(), entryCases(), renameCases(),
 		conditionCases(), batchCases(), modeCases(), copyCases(), globCases(), ignoreCases(), grepCases(), linesCases(),
-		editCases(), entriesCases(), viewCases(), ioCases(), hostileCases(),
+		editCases(), entriesCases(), viewCases(), ioCases(), hostileCases(), watchCases(), treeCases(), symlinkCases(),
 	} {
 		all = append(all, topic...)
 	}

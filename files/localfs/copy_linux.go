@@ -159,18 +159,7 @@ func (c *copier) link(from, to target) error {
 	if err != nil {
 		return fail(c.source(from.base), reading, err)
 	}
-	temp := tempName()
-	err = sys.Retry(func() error { return unix.Symlinkat(where, to.dir, temp) })
-	if err != nil {
-		return fail(c.dest(to.base), changing, err)
-	}
-	if c.o.Overwrite {
-		err = sys.Retry(func() error { return unix.Renameat(to.dir, temp, to.dir, to.base) })
-	} else {
-		err = renameNew(to.dir, temp, to.dir, to.base)
-	}
-	if err != nil {
-		_ = sys.Retry(func() error { return unix.Unlinkat(to.dir, temp, 0) })
+	if err := to.symlink(where, c.o.Overwrite); err != nil {
 		return fail(c.dest(to.base), changing, err)
 	}
 	return nil

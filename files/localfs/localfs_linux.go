@@ -2,7 +2,6 @@ package localfs
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"syscall"
 
@@ -28,6 +27,7 @@ var (
 	_ files.BatchWriter = (*FS)(nil)
 	_ files.Namer       = (*FS)(nil)
 	_ files.Resolver    = (*FS)(nil)
+	_ files.Symlinker   = (*FS)(nil)
 )
 
 // New returns an FS whose relative names begin at workdir, an absolute path that
@@ -117,36 +117,4 @@ func codeOf(errno syscall.Errno, a access) spec.Code {
 // refuse is an answer that no system call gave.
 func refuse(name string, code spec.Code, why string) error {
 	return &spec.Error{Path: name, Code: code, Err: errors.New(why)}
-}
-
-// fileMode converts a kernel mode to the one of io/fs.
-func fileMode(m uint32) fs.FileMode {
-	mode := fs.FileMode(m & 0o777)
-	switch m & unix.S_IFMT {
-	case unix.S_IFDIR:
-		mode |= fs.ModeDir
-	case unix.S_IFLNK:
-		mode |= fs.ModeSymlink
-	case unix.S_IFIFO:
-		mode |= fs.ModeNamedPipe
-	case unix.S_IFSOCK:
-		mode |= fs.ModeSocket
-	case unix.S_IFBLK:
-		mode |= fs.ModeDevice
-	case unix.S_IFCHR:
-		mode |= fs.ModeDevice | fs.ModeCharDevice
-	case unix.S_IFREG:
-	default:
-		mode |= fs.ModeIrregular
-	}
-	if m&unix.S_ISUID != 0 {
-		mode |= fs.ModeSetuid
-	}
-	if m&unix.S_ISGID != 0 {
-		mode |= fs.ModeSetgid
-	}
-	if m&unix.S_ISVTX != 0 {
-		mode |= fs.ModeSticky
-	}
-	return mode
 }

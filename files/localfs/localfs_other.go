@@ -84,3 +84,13 @@ func (*FS) Resolve(_ context.Context, name string) (string, error) { return "", 
 func (*FS) WriteBatch(context.Context, iter.Seq2[files.BatchFile, error], files.BatchOptions) (int, error) {
 	return 0, unsupported("")
 }
+
+// MakeSymlink implements files.Symlinker.
+func (*FS) MakeSymlink(_ context.Context, _, name string, _ files.SymlinkOptions) error {
+	return unsupported(name)
+}
+
+// OpenRoot implements tree.Rooter.
+func (*FS) OpenRoot(_ context.Context, dir string) (files.FS, io.Closer, error) {
+	return nil, nil, unsupported(dir)
+}

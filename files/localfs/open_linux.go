@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/kernelfile"
 	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
@@ -137,11 +139,13 @@ type file struct {
 func newFile(fd int, st *unix.Stat_t, name, label string) (*file, error) {
 	f := &file{os: os.NewFile(uintptr(fd), label), name: name, info: fileInfo(st, label)}
 	f.src = f.os
-	if sizeUnknown(fd, st) {
-		if err := f.snapshot(fd); err != nil {
+	if kernelfile.Is(fd, st) {
+		data, err := kernelfile.Read(fd)
+		if err != nil {
 			f.Close()
 			return nil, fail(name, reading, err)
 		}
+		f.src, f.info.Size = bytes.NewReader(data), int64(len(data))
 	}
 	f.left = f.info.Size
 	return f, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
@@ -117,6 +118,16 @@ var attempts = map[string]attempt{
 	"copy": func(ctx context.Context, _ *testing.T, f *localfs.FS, i int) string {
 		_ = f.Copy(ctx, []string{racedFile, raced + "/dir", "arena"}[i%3], fmt.Sprint("copied-", i%20), files.CopyOptions{Recursive: true, Overwrite: true})
 		return ""
+	},
+	"watch": func(ctx context.Context, _ *testing.T, f *localfs.FS, i int) string {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		var b strings.Builder
+		_ = f.Watch(ctx, []string{"arena", raced}[i%2], files.WatchOptions{Recursive: true, Gitignore: i%3 == 0}, nil, func(e files.WatchEvent) error {
+			fmt.Fprintf(&b, "%+v\n", e)
+			return nil
+		})
+		return b.String()
 	},
 	"copy to": func(ctx context.Context, _ *testing.T, f *localfs.FS, i int) string {
 		_ = f.Copy(ctx, "tree", []string{raced + "/tree", raced + "/dir"}[i%2], files.CopyOptions{Recursive: true, Overwrite: true})

@@ -70,7 +70,7 @@ func fileInfo(st *unix.Stat_t, name string) files.Info {
 	return files.Info{
 		Name:    name,
 		Size:    st.Size,
-		Mode:    fileMode(st.Mode),
+		Mode:    sys.FileMode(st.Mode),
 		ModTime: time.Unix(sec, nsec),
 		UID:     int(st.Uid),
 		GID:     int(st.Gid),

@@ -20,8 +20,11 @@ import (
 // tempPrefix begins the name of what is being made.
 const tempPrefix = ".berth-write-"
 
+// tempBytes is how many random bytes follow, in hex.
+const tempBytes = 8
+
 func tempName() string {
-	var random [8]byte
+	var random [tempBytes]byte
 	rand.Read(random[:])
 	return tempPrefix + hex.EncodeToString(random[:])
 }

@@ -50,7 +50,7 @@ func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, 
 			return fail(name, err)
 		}
 	}
-	p.dir.set(p.base, &node{mode: mode, modTime: time.Now(), data: data.Bytes()})
+	f.set(p.dir, p.base, &node{mode: mode, modTime: time.Now(), data: data.Bytes()})
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (f *FS) Mkdir(ctx context.Context, name string, o files.MkdirOptions) error
 	case p.node != nil:
 		return fail(name, errCode(spec.CodeExists))
 	}
-	p.dir.set(p.base, newDir(p.dir))
+	f.set(p.dir, p.base, newDir())
 	return nil
 }
 
@@ -146,7 +146,9 @@ func (f *FS) Remove(ctx context.Context, name string, o files.RemoveOptions) err
 	case len(p.node.entries) > 0 && !o.Recursive:
 		return fail(name, spec.New(spec.CodeExists, "the directory is not empty"))
 	}
-	p.dir.unset(p.base)
+	f.tell(files.WatchRemoved, p.node)
+	f.lose(p.node)
+	p.node.unlink()
 	return nil
 }
 
@@ -183,15 +185,17 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string, o files.Rename
 	if err := moved.mayReplace(over); err != nil {
 		return fail(newname, err)
 	}
-	from.dir.unset(from.base)
-	to.dir.set(to.base, moved)
+	f.unset(to.dir, to.base)
+	moved.unlink()
+	to.dir.link(to.base, moved)
+	f.tellMoved(from, moved)
 	return nil
 }
 
 // within reports whether n is dir or lies under it.
 func (n *node) within(dir *node) bool {
 	for ; n != dir; n = n.parent {
-		if n == n.parent {
+		if n == nil || n == n.parent {
 			return false
 		}
 	}

@@ -30,6 +30,7 @@ func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (*Handle, error) 
 	}
 	if flag&os.O_TRUNC != 0 && len(n.data) > 0 {
 		n.data, n.modTime = nil, time.Now()
+		f.tell(files.WatchWritten, n)
 	}
 	return &Handle{f, n}, nil
 }
@@ -63,7 +64,7 @@ func (f *FS) create(name string, perm fs.FileMode) (*node, error) {
 		return nil, errCode(spec.CodeFileNotFound)
 	}
 	n := &node{mode: perm.Perm(), modTime: time.Now()}
-	p.dir.set(p.base, n)
+	f.set(p.dir, p.base, n)
 	return n, nil
 }
 
@@ -115,6 +116,7 @@ func (h *Handle) write(p []byte, off int64) {
 		data, p = fresh, p[k:]
 	}
 	h.n.data, h.n.modTime = append(data, p...), time.Now()
+	h.f.tell(files.WatchWritten, h.n)
 }
 
 // Touch gives the file the time of its last change.
@@ -122,6 +124,7 @@ func (h *Handle) Touch(t time.Time) {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
 	h.n.modTime = t
+	h.f.tell(files.WatchMode, h.n)
 }
 
 // Info describes the file as it is, without a name.

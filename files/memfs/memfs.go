@@ -20,8 +20,10 @@ import (
 type FS struct {
 	workdir string
 
-	mu   sync.RWMutex
-	root *node
+	mu      *sync.RWMutex // of the tree, also where it is seen from another root
+	root    *node
+	strict  bool // no link in a name is followed, and nothing leads above root
+	watches map[*watch]struct{}
 }
 
 var _ files.FS = (*FS)(nil)
@@ -29,7 +31,8 @@ var _ files.FS = (*FS)(nil)
 // New returns an FS that holds nothing but workdir, an absolute path: relative
 // names begin there. An empty workdir means "/".
 func New(workdir string) *FS {
-	f := &FS{workdir: path.Join("/", workdir), root: newDir(nil)}
+	f := &FS{workdir: path.Join("/", workdir), mu: &sync.RWMutex{}, root: newDir(), watches: map[*watch]struct{}{}}
+	f.root.parent = f.root
 	if _, err := f.directory(f.workdir, true); err != nil {
 		panic("memfs: " + err.Error()) // only a path that is no path
 	}
@@ -45,32 +48,44 @@ type node struct {
 	grower  *node            // the one node that may append to data without copying it
 	target  string           // of a link
 	entries map[string]*node // of a directory
-	parent  *node            // of a directory; the root is its own
+	parent  *node            // the directory that it is in; the root is its own; nil: none
+	name    string           // in parent
 }
 
-func newDir(parent *node) *node {
-	n := &node{mode: fs.ModeDir | 0o755, modTime: time.Now(), entries: map[string]*node{}, parent: parent}
-	if parent == nil {
-		n.parent = n
-	}
-	return n
+func newDir() *node {
+	return &node{mode: fs.ModeDir | 0o755, modTime: time.Now(), entries: map[string]*node{}}
 }
 
 func (n *node) isDir() bool  { return n.mode.IsDir() }
 func (n *node) isLink() bool { return n.mode.Type() == fs.ModeSymlink }
 
-// set makes name lead to child.
-func (n *node) set(name string, child *node) {
+// link makes name lead to child.
+func (n *node) link(name string, child *node) {
 	n.entries[name] = child
 	n.modTime = time.Now()
-	if child.isDir() {
-		child.parent = n
-	}
+	child.parent, child.name = n, name
 }
 
-func (n *node) unset(name string) {
-	delete(n.entries, name)
-	n.modTime = time.Now()
+// unlink makes the entry of n lead nowhere.
+func (n *node) unlink() {
+	delete(n.parent.entries, n.name)
+	n.parent.modTime = time.Now()
+	n.parent, n.name = nil, ""
+}
+
+// set makes name in dir lead to child, which is new.
+func (f *FS) set(dir *node, name string, child *node) {
+	f.unset(dir, name)
+	dir.link(name, child)
+	f.tell(files.WatchCreated, child)
+}
+
+// unset takes away what name in dir leads to, if there is something, for something else.
+func (f *FS) unset(dir *node, name string) {
+	if over := dir.entries[name]; over != nil {
+		f.lose(over)
+		over.unlink()
+	}
 }
 
 func (n *node) info(name string) files.Info {
@@ -101,6 +116,6 @@ func (f *FS) special(name string, n *node) error {
 	if p.node != nil {
 		return fail(name, errCode(spec.CodeExists))
 	}
-	p.dir.set(p.base, n)
+	f.set(p.dir, p.base, n)
 	return nil
 }

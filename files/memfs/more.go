@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/files"
@@ -37,6 +36,7 @@ func (f *FS) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 		return fail(name, err)
 	}
 	n.mode = n.mode&^fs.ModePerm | mode
+	f.tell(files.WatchMode, n)
 	return nil
 }
 
@@ -87,26 +87,17 @@ func (f *FS) Resolve(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fail(name, err)
 	}
-	if p.node.isDir() {
-		return p.node.path(), nil
-	}
-	return strings.TrimSuffix(p.dir.path(), "/") + "/" + p.base, nil
+	return p.node.path(), nil
 }
 
-// path returns the absolute name of a directory.
+// path returns the absolute name of a file.
 func (n *node) path() string {
-	var path string
-	for n != n.parent {
-		for name, child := range n.parent.entries {
-			if child == n {
-				path = "/" + name + path
-				break
-			}
-		}
-		n = n.parent
-	}
-	if path == "" {
+	if n == n.parent {
 		return "/"
+	}
+	var path string
+	for ; n != n.parent; n = n.parent {
+		path = "/" + n.name + path
 	}
 	return path
 }
@@ -165,12 +156,12 @@ func (f *FS) copyTo(n *node, to spot, overwrite bool) error {
 		if err := f.mayTake(to); err != nil {
 			return err
 		}
-		to.dir.set(to.base, n.clone())
+		f.set(to.dir, to.base, n.clone())
 		return nil
 	case over == nil:
-		over = newDir(to.dir)
+		over = newDir()
 		over.mode = n.mode
-		to.dir.set(to.base, over)
+		f.set(to.dir, to.base, over)
 	case over.isLink():
 		dest, err := f.walker(false).follow(to.dir, over)
 		if err != nil || !dest.isDir() {
@@ -240,7 +231,7 @@ func (f *FS) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFile, err
 		if err != nil {
 			return i, fail(s.file.Name, err)
 		}
-		p.dir.set(p.base, &node{mode: mode, modTime: time.Now(), data: s.data})
+		f.set(p.dir, p.base, &node{mode: mode, modTime: time.Now(), data: s.data})
 	}
 	return len(all), nil
 }

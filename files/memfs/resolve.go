@@ -139,6 +139,9 @@ func (w *walker) step(dir *node, elem string) (*node, error) {
 	case "", ".":
 		return dir, nil
 	case "..":
+		if dir == w.f.root {
+			return dir, nil
+		}
 		return dir.parent, nil
 	}
 	if len(elem) > maxNameBytes {
@@ -147,8 +150,8 @@ func (w *walker) step(dir *node, elem string) (*node, error) {
 	n := dir.entries[elem]
 	switch {
 	case n == nil && w.parents:
-		n = newDir(dir)
-		dir.set(elem, n)
+		n = newDir()
+		w.f.set(dir, elem, n)
 	case n == nil:
 		return nil, errCode(spec.CodeFileNotFound)
 	case n.isLink():
@@ -171,6 +174,9 @@ func (w *walker) step(dir *node, elem string) (*node, error) {
 func (w *walker) follow(dir, link *node) (*node, error) {
 	if w.links--; w.links < 0 {
 		return nil, errCode(spec.CodeInvalidPath)
+	}
+	if w.f.strict {
+		return nil, errCode(spec.CodeNotDirectory)
 	}
 	parents := w.parents
 	w.parents = false

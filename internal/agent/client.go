@@ -16,8 +16,10 @@ import (
 	"github.com/berth-dev/berth/internal/agent/fileserver"
 	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/peer"
+	"github.com/berth-dev/berth/internal/agent/port"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/agent/terminal"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -135,7 +137,7 @@ func (a *agent) greet(cl *client, h *wire.HostHello) (*wire.GuestHello, error) {
 		Version: Version(), ID: a.cfg.id, Epoch: highest,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), UID: os.Getuid(),
 		Workdir: wire.Bytes(a.cfg.workdir), Shell: executable("/bin/sh"), Coreutils: a.hasCoreutils(),
-		KillTree: string(tree), CommandUser: a.changesUser, Jobs: a.jobs != nil, ResumeMS: a.cfg.resume.Milliseconds(),
+		KillTree: string(tree), CommandUser: a.changesUser, Jobs: a.jobs != nil, Terminals: terminal.Available(), ResumeMS: a.cfg.resume.Milliseconds(),
 	}, nil
 }
 
@@ -222,10 +224,17 @@ func (cl *client) dispatch(s *wire.Stream, req *wire.Request) error {
 		return cl.terminate(s, req.Terminate)
 	case wire.OpRunning:
 		return cl.running(s)
+	case wire.OpEvents:
+		return a.feed.Serve(s, req.Events, cl.allowed)
 	}
-	if job.Serves(req.Op) {
+	switch {
+	case job.Serves(req.Op):
 		return cl.job(s, req)
+	case terminal.Serves(req.Op):
+		return a.terminals.Serve(s, req, terminal.Host{Peer: cl.peer, Allowed: cl.allowed})
+	case port.Serves(req.Op):
+		return a.ports.Serve(s, req, cl.profile.ChunkBytes)
 	}
-	files := fileserver.Server{Files: a.files, Buffers: &a.buffers, ChunkBytes: cl.profile.ChunkBytes}
+	files := fileserver.Server{Files: a.files, Buffers: &a.buffers, ChunkBytes: cl.profile.ChunkBytes, Tell: cl.tell, Watches: &a.watches}
 	return files.Serve(s, req)
 }

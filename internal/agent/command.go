@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/event"
 	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/oom"
 	"github.com/berth-dev/berth/internal/agent/proc"
@@ -26,7 +27,13 @@ type command struct {
 	id, key string
 	name    string // argv[0]
 	grace   time.Duration
-	job     bool // a job's, whose record keeper has
+	job     bool        // a job's, whose record keeper has
+	console *console    // a terminal's; nil for others
+	// held is its end of its terminal, if it has one. A program may close that and open it
+	// again, or close it right before it ends: until then it is not hung up.
+	held *os.File
+	client  string      // the session that asked for it first
+	feed    *event.Feed // which is told of its ends
 
 	// ready is closed when the command has started or has failed to; what
 	// follows is fixed from then on.
@@ -60,9 +67,9 @@ type command struct {
 	terminated spec.KillOutcome
 }
 
-func newCommand(req *wire.ExecRequest) *command {
+func newCommand(req *wire.ExecRequest, client string) *command {
 	c := &command{
-		id: req.ID, key: req.Key, grace: time.Duration(req.GraceMS) * time.Millisecond,
+		id: req.ID, key: req.Key, client: client, grace: time.Duration(req.GraceMS) * time.Millisecond,
 		ready: make(chan struct{}), finished: make(chan struct{}),
 	}
 	if len(req.Args) > 0 {
@@ -83,11 +90,12 @@ type killer struct {
 // end ends the command's tree: TERM and, unless all of it goes within grace, KILL.
 // While one ending is under way a second call joins it, and with no grace cuts its
 // grace short.
-func (c *command) end(grace time.Duration) *killer {
+func (c *command) end(grace time.Duration, why cause) *killer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killer == nil {
 		c.killer = &killer{hurry: make(chan struct{}), done: make(chan struct{})}
+		c.killing(why)
 		go c.kill(c.killer, grace)
 	} else if grace <= 0 && !c.killer.hurried {
 		c.killer.hurried = true
@@ -105,6 +113,9 @@ func (c *command) kill(k *killer, grace time.Duration) {
 	default:
 	}
 	if grace > 0 {
+		if c.console != nil {
+			c.tree.HangUp()
+		}
 		c.tree.Terminate(grace, k.hurry)
 	}
 	proven, survivors := c.tree.Kill()
@@ -131,11 +142,15 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 		return err
 	}
 	defer l.Dir.Close()
+	c.console.shape(l, cmd)
 	p := pipes{null: a.null}
 	defer p.closeFar()
 	if err := a.connect(c, req, &p, window); err != nil {
 		p.closeNear()
 		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
+	}
+	if l.Terminal = req.Terminal != nil; l.Terminal {
+		p.give(l.User)
 	}
 	taken, mark := a.groups.Take(), a.memory.Begin()
 	process, group, err := l.Start(a.reaper, taken, p.far)
@@ -155,9 +170,11 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 		group.Rest()
 	}
 	c.tree = proc.NewTree(a.reaper, c.process, tag, group)
+	c.beginConsole(&p)
 	a.roster.add(c) // before anybody hears that a job has started
+	a.begun(c, req.Args)
 	if c.keeper != nil {
-		c.keeper.Started(c.process.PID, func(grace time.Duration) { c.end(grace) })
+		c.keeper.Started(c.process.PID, func(grace time.Duration) { c.end(grace, a.jobCause()) })
 	}
 	for _, o := range c.outlets() {
 		go o.Pump()
@@ -170,7 +187,7 @@ func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
 }
 
 // pipes are the ends of a command's standard streams: far is given to the command,
-// near stays here.
+// near stays here. What is in both stays open here too.
 type pipes struct {
 	null *os.File
 	far  [3]*os.File
@@ -200,7 +217,7 @@ func (p *pipes) open(fd int) (*os.File, error) {
 // closeFar closes what the command has its own copies of.
 func (p *pipes) closeFar() {
 	for i, f := range p.far {
-		if f != nil && f != p.null && (i == 0 || f != p.far[i-1]) {
+		if f != nil && f != p.null && !slices.Contains(p.near, f) && (i == 0 || f != p.far[i-1]) {
 			f.Close()
 		}
 	}
@@ -215,6 +232,9 @@ func (p *pipes) closeNear() {
 // connect makes the streams that req asks for. What it does not ask for is the null
 // device.
 func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int) error {
+	if req.Terminal != nil {
+		return a.connectTerminal(c, *req.Terminal, p)
+	}
 	p.far = [3]*os.File{p.null, p.null, p.null}
 	if req.Stdin {
 		f, err := p.open(0)
@@ -286,14 +306,21 @@ func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
 func (a *agent) attend(c *command, group *proc.Group, timeout, silence time.Duration) {
 	// The leader may have ended in time and not have been noticed yet.
 	if late, silent := c.overrun(timeout, silence); late && a.reaper.Running(c.process) {
+		why := cause{reason: forTimeout}
+		if silent {
+			why.reason = forSilence
+		}
 		c.mu.Lock()
 		c.timedOut, c.noOutput = true, silent
 		c.mu.Unlock()
-		c.end(c.grace)
+		c.end(c.grace, why)
 	}
 	<-c.process.Done
 	if c.in != nil {
 		c.in.Close()
+	}
+	if c.held != nil {
+		c.held.Close()
 	}
 	for _, o := range c.outlets() {
 		o.LeaderEnded()
@@ -305,7 +332,9 @@ func (a *agent) attend(c *command, group *proc.Group, timeout, silence time.Dura
 	c.exit.OOM = a.memory.Ended(c.memory, oom.End{Status: c.exit.Code, Ours: ours})
 	a.wall.Tell(&c.exit, c.lastError)
 	a.groups.Release(group)
+	a.ended(c)
 	c.keptExit()
+	c.endConsole()
 	close(c.finished)
 	a.roster.remove(c)
 	a.table.finish(c)
@@ -387,7 +416,7 @@ func (c *command) conclude() (ended bool) {
 	for i, total := range []*int64{&c.exit.StdoutBytes, &c.exit.StderrBytes} {
 		if o := c.out[i]; o != nil {
 			*total = o.Bytes()
-		} else if o := c.drains[i]; o != nil && c.keeper != nil {
+		} else if o := c.drains[i]; o != nil && (c.keeper != nil || c.console != nil) {
 			*total = o.Bytes()
 		}
 	}

@@ -28,7 +28,7 @@ var (
 // under the same key or id.
 func (cl *client) exec(s *wire.Stream, req *wire.ExecRequest) error {
 	a := cl.agent
-	if len(req.ID) > maxIDBytes || len(req.Key) > spec.MaxKeyBytes {
+	if len(req.ID) > maxIDBytes || len(req.Key) > spec.MaxKeyBytes || req.Terminal != nil {
 		return stream.ErrIncomplete
 	}
 	c, fresh := a.table.claim(req, cl.name)
@@ -135,9 +135,9 @@ func (ctl *controller) obey() (done bool) {
 		var ending *killer
 		switch {
 		case m.Kill:
-			ending = ctl.command.end(0)
+			ending = ctl.command.end(0, cause{forKill, ctl.client.name})
 		case m.Cancel:
-			ending = ctl.command.end(ctl.command.grace)
+			ending = ctl.command.end(ctl.command.grace, cause{forCancel, ctl.client.name})
 		}
 		if m.Seq != 0 {
 			ctl.acknowledge(m.Seq, ending)
@@ -209,7 +209,7 @@ func (a *agent) letGo(c *command, collected bool) {
 			}
 			a.forget(c)
 			if !c.over() { // what a command that has ended left behind lives on
-				c.end(c.grace)
+				c.end(c.grace, cause{reason: forLeaving})
 			}
 		})
 	}
@@ -231,27 +231,28 @@ func (a *agent) forget(c *command) {
 // bye ends and forgets the commands without a key of a client that leaves on
 // purpose, and returns when that is done.
 func (a *agent) bye(client string) {
+	a.terminals.Bye(client)
 	a.endAll(func(c *command) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.key == "" && c.owner == client
-	}, -1)
+	}, -1, cause{forLeaving, client})
 }
 
 // endAll ends the commands that match and have not finished, and forgets those
 // without a key. A negative grace is that of each command. It returns when they have
 // ended, or after a time in which all should have: a command whose start is held up, or
 // that not even KILL ends, is seen through in the background.
-func (a *agent) endAll(match func(*command) bool, grace time.Duration) {
+func (a *agent) endAll(match func(*command) bool, grace time.Duration, why cause) {
 	var all sync.WaitGroup
 	for _, c := range a.table.all(match) {
-		all.Go(func() { a.endOne(c, grace) })
+		all.Go(func() { a.endOne(c, grace, why) })
 	}
 	settled(&all, max(grace, spec.DefaultGrace)+2*proc.KillTime)
 }
 
 // endOne ends c, once it is known whether it has started, and waits for its end.
-func (a *agent) endOne(c *command, grace time.Duration) {
+func (a *agent) endOne(c *command, grace time.Duration, why cause) {
 	<-c.ready
 	if c.key == "" {
 		a.forget(c)
@@ -262,7 +263,7 @@ func (a *agent) endOne(c *command, grace time.Duration) {
 	if grace < 0 {
 		grace = c.grace
 	}
-	c.end(grace)
+	c.end(grace, why)
 	<-c.finished
 }
 

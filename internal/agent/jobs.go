@@ -21,6 +21,7 @@ func (a *agent) openJobs() error {
 		return err
 	}
 	a.first = a.first || registry.Fresh()
+	registry.OnStall = func(j *job.Job) { a.feed.Record(jobEvent(spec.EventJobStalled, j)) }
 	a.jobs = &job.Server{Registry: registry, Buffers: &a.buffers, Start: a.startJob}
 	return nil
 }
@@ -32,16 +33,16 @@ func (cl *client) job(s *wire.Stream, req *wire.Request) error {
 	if cl.agent.jobs == nil {
 		return errNoState
 	}
-	return cl.agent.jobs.Serve(s, req, job.Host{Chunk: cl.profile.ChunkBytes, Allowed: cl.allowed})
+	return cl.agent.jobs.Serve(s, req, job.Host{Chunk: cl.profile.ChunkBytes, Allowed: cl.allowed, Client: cl.name})
 }
 
 // startJob starts the command of a job, which belongs to no client: its input is empty
 // and its output goes to the job.
-func (a *agent) startJob(req *wire.ExecRequest, j *job.Job) error {
+func (a *agent) startJob(req *wire.ExecRequest, j *job.Job, client string) error {
 	run := *req
 	run.Key, run.Keep = "", false
 	run.Merge, run.Stdin, run.Stdout, run.Stderr = true, false, false, false
-	c := newCommand(&run)
+	c := newCommand(&run, client)
 	c.job = true
 	return a.start(c, &run, j, 0)
 }
@@ -57,7 +58,7 @@ func (a *agent) start(c *command, req *wire.ExecRequest, j *job.Job, window int)
 		}
 		c.exit.LogID = j.ID()
 	}
-	c.keeper = j
+	c.keeper, c.feed = j, a.feed
 	if err = a.life.commandBegan(); err == nil {
 		if err = a.begin(c, req, window); err != nil {
 			a.life.commandEnded()

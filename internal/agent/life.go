@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/event"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
@@ -16,6 +17,7 @@ import (
 // three timers.
 type life struct {
 	cfg     *config
+	feed    *event.Feed
 	started time.Time
 	ending  chan time.Duration // receives the grace, once
 
@@ -63,9 +65,9 @@ func (c *countdown) left() time.Duration {
 	return max(time.Until(c.due), 0)
 }
 
-func newLife(cfg *config) *life {
+func newLife(cfg *config, feed *event.Feed) *life {
 	l := &life{
-		cfg: cfg, started: time.Now(), ending: make(chan time.Duration, 1), clients: map[*client]bool{},
+		cfg: cfg, feed: feed, started: time.Now(), ending: make(chan time.Duration, 1), clients: map[*client]bool{},
 		idle: &countdown{after: cfg.idle}, orphan: &countdown{}, ttl: &countdown{after: cfg.ttl},
 	}
 	if cfg.ephemeral {
@@ -131,6 +133,7 @@ func (l *life) enter(cl *client) (uint64, error) {
 		return 0, staleOwner(cl.epoch, l.epoch)
 	}
 	l.epoch = cl.epoch
+	l.tell(cl, false)
 	l.clients[cl] = true
 	l.adjust()
 	return l.epoch, nil
@@ -148,8 +151,29 @@ func (l *life) connected(cl *client, mux *wire.Mux) {
 func (l *life) leave(cl *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.clients, cl)
+	if l.clients[cl] {
+		delete(l.clients, cl)
+		l.tell(cl, true)
+	}
 	l.adjust()
+}
+
+// tell records that a client has come or left, unless it is here by another connection
+// too. The caller holds the lock.
+func (l *life) tell(cl *client, left bool) {
+	for other := range l.clients {
+		if other.name == cl.name {
+			return
+		}
+	}
+	l.feed.Record(wire.PlaceEvent{Kind: string(spec.EventClient), Client: cl.name, Ended: left})
+}
+
+// over reports whether the place ends.
+func (l *life) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
 }
 
 // highest is the highest epoch seen.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/berth-dev/berth/internal/agent/idmap"
 	"github.com/berth-dev/berth/internal/agent/limit"
 	"github.com/berth-dev/berth/internal/agent/peer"
 	"github.com/berth-dev/berth/internal/agent/proc"
@@ -23,7 +22,6 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
-	exitUnable = 3 // this machine cannot do what was asked for
 )
 
 // errUsage marks a command line that makes no sense.
@@ -34,7 +32,6 @@ var errUsage = errors.New("usage: berth-guest serve|relay|version [flags]")
 //	serve    be the guest of a place; returns when the place has ended
 //	relay    join stdin and stdout to a guest's socket
 //	version  print the version
-//	mount    become a program to which files of root are another user's; see package idmap
 //	launch   become a command: for serve's own use
 //	join     become a program in control groups
 func Main(args []string) int {
@@ -46,8 +43,6 @@ func Main(args []string) int {
 	switch verb {
 	case "serve":
 		err = serve(args, before(args))
-	case idmap.Verb:
-		err = idmap.Main(args, before(args))
 	case "join":
 		err = limit.Join(args)
 	case "launch":
@@ -62,10 +57,7 @@ func Main(args []string) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, idmap.ErrUnable):
-		fmt.Fprintln(os.Stderr, "berth-guest:", err)
-		return exitUnable
-	case errors.Is(err, errUsage), errors.Is(err, limit.ErrUsage), errors.Is(err, idmap.ErrUsage):
+	case errors.Is(err, errUsage), errors.Is(err, limit.ErrUsage):
 		fmt.Fprintln(os.Stderr, "berth-guest:", err)
 		return exitUsage
 	default:

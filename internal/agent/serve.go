@@ -17,30 +17,39 @@ import (
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
 	"github.com/berth-dev/berth/internal/agent/confine"
+	"github.com/berth-dev/berth/internal/agent/event"
+	"github.com/berth-dev/berth/internal/agent/fileserver"
 	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/oom"
 	"github.com/berth-dev/berth/internal/agent/peer"
+	"github.com/berth-dev/berth/internal/agent/port"
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/agent/terminal"
 	"github.com/berth-dev/berth/internal/agent/wall"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
 )
 
 // agent is a guest.
 type agent struct {
-	cfg     *config
-	env     []string // of the place
-	null    *os.File
-	buffers stream.Buffers
-	reaper  *proc.Reaper
-	groups  *proc.Groups // nil where there are none to be had
-	table   *table
-	roster  *roster
-	life    *life
-	files   files.FS
-	jobs    *job.Server // nil without a directory for the place's state
-	wall    *wall.Wall  // nil without one
-	memory  *oom.Watch  // nil where memory that ran out leaves no trace
+	cfg       *config
+	env       []string // of the place
+	null      *os.File
+	buffers   stream.Buffers
+	reaper    *proc.Reaper
+	groups    *proc.Groups // nil where there are none to be had
+	table     *table
+	roster    *roster
+	life      *life
+	feed      *event.Feed
+	files     files.FS
+	watches   fileserver.Watches
+	jobs      *job.Server // nil without a directory for the place's state
+	ports     *port.Server
+	terminals *terminal.Registry
+	wall      *wall.Wall // nil without one
+	memory    *oom.Watch // nil where memory that ran out leaves no trace
 	// changesUser: a command can run as another user.
 	changesUser bool
 	// first: no earlier guest has served the place.
@@ -53,13 +62,6 @@ const maxThreads = 4
 // serve is the verb: it returns when the place has ended. self are the arguments that
 // stand before a verb.
 func serve(args, self []string) error {
-	signals := proc.TakeSignals()
-	clearMask := func() error { return proc.ClearSignalMask(os.Environ()) }
-	for _, prepare := range []func() error{proc.Hide, clearMask, proc.AdoptOrphans} {
-		if err := prepare(); err != nil {
-			return err
-		}
-	}
 	cfg, err := parseServe(args)
 	if err != nil {
 		return err
@@ -67,6 +69,13 @@ func serve(args, self []string) error {
 	cfg.self = self
 	if err := cfg.wall.DropRoot(); err != nil {
 		return err
+	}
+	signals := proc.TakeSignals()
+	clearMask := func() error { return proc.ClearSignalMask(os.Environ()) }
+	for _, prepare := range []func() error{proc.Hide, clearMask, proc.AdoptOrphans} {
+		if err := prepare(); err != nil {
+			return err
+		}
 	}
 	if err := proc.CloseInherited(cfg.listenFD); err != nil {
 		return err
@@ -155,7 +164,9 @@ func newAgent(cfg *config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg), files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	feed := event.New()
+	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	a.terminals = terminal.NewRegistry(&a.buffers, cfg.resume, a.startTerminal)
 	cfg.limit.SpareThreads()
 	a.first = cfg.stdio // such a place ends with its guest
 	a.reaper = proc.NewReaper(cfg.peer == peer.Engine, a.groups.Sweep)
@@ -175,8 +186,10 @@ func openFiles(cfg *config) (files.FS, error) {
 
 // run serves until the place ends, then ends what lives in it.
 func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
+	a.openPorts(listener)
 	go a.reaper.Run()
 	go a.heed(signals)
+	a.feed.Record(wire.PlaceEvent{Kind: string(spec.EventStarted), PID: os.Getpid()})
 	a.life.begin()
 	if listener != nil {
 		go a.accept(listener)
@@ -191,7 +204,9 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 		listener.Close()
 	}
 	a.endEverything(grace)
+	a.ports.Close()
 	a.groups.Close()
+	a.feed.End(lastWord)
 	a.life.dismiss()
 	return nil
 }
@@ -202,8 +217,9 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 func (a *agent) endEverything(grace time.Duration) {
 	begun := time.Now()
 	var commands sync.WaitGroup
-	commands.Go(func() { a.endAll(func(*command) bool { return true }, grace) })
+	commands.Go(func() { a.endAll(func(*command) bool { return true }, grace, cause{reason: forClosing}) })
 	commands.Go(func() { a.endJobs(grace) })
+	commands.Go(func() { a.endTerminals(grace) })
 	proc.TerminateDescendants(a.reaper.Leaders(), grace)
 	settled(&commands, time.Until(begun.Add(grace+proc.KillTime)))
 	proc.KillDescendants()

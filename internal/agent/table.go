@@ -48,7 +48,7 @@ func (t *table) claim(req *wire.ExecRequest, owner string) (c *command, fresh bo
 	}
 	if c == nil {
 		fresh = true
-		c = newCommand(req)
+		c = newCommand(req, owner)
 		if c.key != "" {
 			t.byKey[c.key] = c
 		}

@@ -57,7 +57,7 @@ func (cl *client) terminate(s *wire.Stream, req *wire.TerminateRequest) error {
 		return stream.ErrIncomplete
 	}
 	c := spec.Command{Grace: time.Duration(max(req.GraceMS, -1)) * time.Millisecond}
-	outcome, err := cl.agent.terminate(req.Key, c.GraceOrDefault())
+	outcome, err := cl.agent.terminate(req.Key, c.GraceOrDefault(), cl.name)
 	if err != nil {
 		return err
 	}
@@ -65,17 +65,17 @@ func (cl *client) terminate(s *wire.Stream, req *wire.TerminateRequest) error {
 }
 
 // terminate ends the tree of the command that has the key, or else that of the job.
-func (a *agent) terminate(key string, grace time.Duration) (spec.KillOutcome, error) {
+func (a *agent) terminate(key string, grace time.Duration, client string) (spec.KillOutcome, error) {
 	if c := a.table.keyed(key); c != nil {
 		<-c.ready
 		if c.startErr == nil {
-			return c.terminate(grace), nil
+			return c.terminate(grace, client), nil
 		}
 	}
 	if a.jobs != nil {
 		outcome, err := a.jobs.Registry.Terminate(key, func(j *job.Job) spec.KillOutcome {
 			for _, c := range a.roster.all(func(c *command) bool { return c.keeper == j }) {
-				return c.terminate(grace)
+				return c.terminate(grace, client)
 			}
 			return spec.KillNone
 		})
@@ -91,7 +91,7 @@ func (a *agent) terminate(key string, grace time.Duration) (spec.KillOutcome, er
 
 // terminate ends the tree, those processes too that the command left behind if it has
 // ended. It answers as it first did.
-func (c *command) terminate(grace time.Duration) spec.KillOutcome {
+func (c *command) terminate(grace time.Duration, client string) spec.KillOutcome {
 	over := c.over()
 	c.mu.Lock()
 	answer := c.terminated
@@ -100,7 +100,7 @@ func (c *command) terminate(grace time.Duration) spec.KillOutcome {
 	if answer != spec.KillNone {
 		return answer
 	}
-	k := c.end(grace)
+	k := c.end(grace, cause{forTerminate, client})
 	<-k.done
 	c.mu.Lock()
 	defer c.mu.Unlock()

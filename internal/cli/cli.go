@@ -8,8 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/eventcmd"
 	"github.com/berth-dev/berth/internal/cli/filescmd"
 	"github.com/berth-dev/berth/internal/cli/jobscmd"
+	"github.com/berth-dev/berth/internal/cli/portcmd"
+	"github.com/berth-dev/berth/internal/cli/shellcmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/config"
 )
@@ -34,6 +37,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	defer cancel(nil)
 	a.signals = watchSignals(cancel)
 	defer a.signals.stop()
+	defer a.Close()
 
 	root := newRoot(a)
 	root.SetArgs(args)
@@ -86,7 +90,9 @@ container, another machine over SSH. It behaves the same in all of them.`,
 	verb.AddSettings(root.PersistentFlags(), "config")
 	root.AddCommand(
 		newRun(a), newExec(a), newPs(a), newKill(a), newUp(a), newLs(a), newInfo(a), newDown(a),
-		filescmd.NewCp(&a.Env), filescmd.NewCat(&a.Env), filescmd.NewWrite(&a.Env), filescmd.New(&a.Env), jobscmd.New(&a.Env),
+		filescmd.NewCp(&a.Env), filescmd.NewCat(&a.Env), filescmd.NewWrite(&a.Env), filescmd.New(&a.Env), jobscmd.New(&a.Env), shellcmd.NewShell(&a.Env), shellcmd.NewTerminals(&a.Env),
+		portcmd.NewDial(&a.Env), portcmd.NewForward(&a.Env), portcmd.NewPorts(&a.Env),
+		eventcmd.NewEvents(&a.Env), eventcmd.NewAudit(&a.Env),
 		newDoctor(a), newConform(a), newVersion(a), newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp())

@@ -109,7 +109,9 @@ func (a *app) downAll(cmd *cobra.Command) error {
 
 func (a *app) remove(cmd *cobra.Command, d driver.Driver, key spec.Key) error {
 	p := a.Progress("removing " + string(key))
-	err := berth.Reap(cmd.Context(), d, key, berth.ReapOptions{})
+	sb := berth.New(d, berth.Spec{Key: key}, berth.ProvisionOptions{})
+	a.Audit(sb, d.Name())
+	err := sb.Destroy(cmd.Context())
 	p.Stop()
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ func (a *app) exec(cmd *cobra.Command, name string, flags *commandFlags, args []
 	if err != nil {
 		return err
 	}
+	a.Conceal(c.Env)
 	sb, _, err := a.Attach(cmd.Context(), name)
 	if err != nil {
 		return err

@@ -91,8 +91,8 @@ code of the error as --json has it:
 
 ` + strings.Join(rows, "\n") + `
 
-"berth run", "berth exec" and "berth jobs wait" end with the command's own status, 128+N
-after its death by signal N, and otherwise with
+"berth run", "berth exec", "berth shell" and "berth jobs wait" end with the command's own
+status, 128+N after its death by signal N, and otherwise with
 
 ` + passThroughStatus + `
 

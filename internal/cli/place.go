@@ -102,6 +102,7 @@ func (a *app) provision(ctx context.Context, d driver.Driver, s berth.Spec, repl
 		return nil, err
 	}
 	p.Stop()
+	a.Audit(sb, d.Name())
 	a.warnOfHome(s)
 	a.Detail("sandbox %s on %s", sb.ID(), d.Name())
 	if console.Terminal(a.Stderr) {

@@ -72,6 +72,7 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, ar
 	if err != nil {
 		return err
 	}
+	a.Conceal(c.Env)
 	d, b, err := a.Open()
 	if err != nil {
 		return err

@@ -37,6 +37,9 @@ type Config struct {
 	Shell           string // of a place, for a script; never ""
 	JobOwner        string // whose jobs are meant; may be ""
 
+	Audit   bool     // what is done to sandboxes with a key is recorded
+	Secrets []string // variables whose values are taken out of that
+
 	Writable []string
 	Hidden   []string
 	Image    string

@@ -217,15 +217,7 @@ func capName(name string) bool {
 // readOnlyRoot takes exactly true and false: a wall that is up because somebody
 // wrote "no" would surprise as much as one that is down because of "yes".
 func readOnlyRoot(c *Config, texts []string) error {
-	switch one(texts) {
-	case "true":
-		c.Sandbox.ReadOnlyRoot = true
-	case "false":
-		c.Sandbox.ReadOnlyRoot = false
-	default:
-		return fmt.Errorf("%q is neither true nor false", one(texts))
-	}
-	return nil
+	return boolean(&c.Sandbox.ReadOnlyRoot, texts)
 }
 
 func user(c *Config, texts []string) error {

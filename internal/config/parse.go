@@ -97,3 +97,26 @@ func dockerHost(c *Config, texts []string) error {
 	c.DockerHost = one(texts)
 	return nil
 }
+
+func boolean(field *bool, texts []string) error {
+	switch one(texts) {
+	case "true":
+		*field = true
+	case "false":
+		*field = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", one(texts))
+	}
+	return nil
+}
+
+// secrets adds the names of variables.
+func secrets(c *Config, texts []string) error {
+	for _, name := range texts {
+		if spec.ValidateEnv(map[string]string{name: ""}) != nil {
+			return fmt.Errorf("%q is no name of a variable", name)
+		}
+	}
+	c.Secrets = append(c.Secrets, texts...)
+	return nil
+}

@@ -22,9 +22,9 @@ import (
 // guestPackages are the packages of this module that the guest binary links. A test
 // compares them with what the go command says.
 var guestPackages = []string{
-	"cmd/berth-guest", "files", "files/internal/ignore", "files/internal/nfa", "files/internal/pattern", "files/internal/source",
-	"files/localfs", "files/localfs/internal/beneath", "files/localfs/internal/sys",
-	"internal/agent", "internal/agent/confine", "internal/agent/drop", "internal/agent/fileserver", "internal/agent/idmap", "internal/agent/job", "internal/agent/joblog", "internal/agent/limit", "internal/agent/oom", "internal/agent/peer", "internal/agent/proc", "internal/agent/stream", "internal/agent/wall", "internal/cgroup", "internal/place", "internal/place/remote", "internal/wire", "spec",
+	"cmd/berth-guest", "files", "files/internal/feed", "files/internal/ignore", "files/internal/nfa", "files/internal/pattern", "files/internal/source",
+	"files/localfs", "files/localfs/internal/beneath", "files/localfs/internal/kernelfile", "files/localfs/internal/sys", "files/localfs/internal/watch",
+	"internal/agent", "internal/agent/confine", "internal/agent/drop", "internal/agent/event", "internal/agent/fileserver", "internal/agent/job", "internal/agent/joblog", "internal/agent/limit", "internal/agent/oom", "internal/agent/peer", "internal/agent/port", "internal/agent/proc", "internal/agent/starter", "internal/agent/stream", "internal/agent/terminal", "internal/agent/wall", "internal/cgroup", "internal/idmap", "internal/place", "internal/place/remote", "internal/vt", "internal/wire", "spec",
 }
 
 // Build returns the binary that this module's source makes: from the cache if it is

@@ -54,7 +54,7 @@ const maxHomes = 16
 func (l *layout) emptyHomes(p *Policy) {
 	var mine []string
 	for _, home := range p.Homes {
-		w, err := trace(home)
+		w, err := l.passed.trace(home)
 		if err != nil || !isHome(w.target) {
 			continue
 		}
@@ -68,7 +68,7 @@ func (l *layout) emptyHomes(p *Policy) {
 	}
 	others := map[string][]string{} // by the directory that they lie in
 	for _, home := range p.OtherHomes {
-		w, err := trace(home)
+		w, err := l.passed.trace(home)
 		if err != nil || !isHome(w.target) || slices.Contains(mine, w.target) || l.shadowed(w.target) || l.rootOf(w.target) != "" {
 			continue
 		}

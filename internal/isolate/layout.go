@@ -17,6 +17,8 @@ type layout struct {
 	jail bool      // what is not listed does not exist
 	drop *Identity // nil: the sandbox runs as who started it
 	attr func(path string) (Identity, fs.FileMode, error)
+	// passed are the directories on the ways of this layout.
+	passed directories
 
 	program   string
 	state     string   // "" if there is none
@@ -40,18 +42,18 @@ type layout struct {
 type own struct{ path, perms string }
 
 func (p *Policy) resolve(jail bool) (*layout, error) {
-	l := &layout{jail: jail, drop: p.dropped(), attr: p.Attr}
+	l := &layout{jail: jail, drop: p.dropped(), attr: p.Attr, passed: directories{}}
 	if l.attr == nil {
 		l.attr = attributes
 	}
-	program, err := trace(p.Program)
+	program, err := l.passed.trace(p.Program)
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest binary: %w", err)}
 	}
 	l.program = program.target
 	var state way
 	if p.State != "" {
-		if state, err = trace(p.State); err != nil {
+		if state, err = l.passed.trace(p.State); err != nil {
 			return nil, &spec.Error{Code: spec.CodeInternal, Err: fmt.Errorf("the state directory: %w", err)}
 		}
 		l.state = state.target
@@ -87,7 +89,7 @@ func (p *Policy) resolve(jail bool) (*layout, error) {
 // resolveProtected finds what is to be protected and lies in a writable root.
 func (l *layout) resolveProtected(paths []string) error {
 	for _, path := range paths {
-		w, err := trace(path)
+		w, err := l.passed.trace(path)
 		if err != nil {
 			if path = filepath.Clean(path); errors.Is(err, fs.ErrNotExist) && l.rootOf(path) != "" && !l.shadowed(path) {
 				l.absent = append(l.absent, path)
@@ -112,7 +114,7 @@ func (l *layout) checkBwrap(path string) error {
 	if path == "" {
 		return nil
 	}
-	w, err := trace(path)
+	w, err := l.passed.trace(path)
 	if err != nil {
 		return nil // its start says more
 	}
@@ -159,7 +161,7 @@ func (l *layout) resolveHidden(hidden, own []string) error {
 			return &spec.Error{Code: spec.CodeInvalidPath, Path: path, Err: errors.New("the hidden path is not absolute")}
 		}
 		// What cannot be reached out here cannot be reached in there either.
-		w, err := trace(path)
+		w, err := l.passed.trace(path)
 		if err != nil {
 			continue
 		}

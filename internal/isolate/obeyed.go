@@ -52,7 +52,7 @@ func (l *layout) resolveObeyed(p *Policy) {
 		}
 	}
 	for _, home := range p.Homes {
-		w, err := trace(home)
+		w, err := l.passed.trace(home)
 		if err != nil || l.shadowed(w.target) || l.rootOf(w.target) == "" {
 			continue
 		}
@@ -93,7 +93,7 @@ func (l *layout) obeyOne(dir, name string) {
 	if l.opened(dir, path) || l.shadowed(path) {
 		return
 	}
-	w, err := trace(path)
+	w, err := l.passed.trace(path)
 	switch {
 	case err == nil:
 		// A link can be replaced whatever is done; what it leads to cannot.

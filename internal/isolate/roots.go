@@ -20,7 +20,14 @@ type way struct {
 }
 
 // trace follows an absolute path as the kernel does.
-func trace(path string) (way, error) {
+func trace(path string) (way, error) { return directories{}.trace(path) }
+
+// directories are those that have been found to be such, and no links: many paths of one
+// layout lead through the same ones.
+type directories map[string]bool
+
+// trace follows an absolute path, and adds to d what it has passed.
+func (d directories) trace(path string) (way, error) {
 	const most = 40 // the kernel's own limit
 	w := way{path: path}
 	at, rest := "/", strings.Split(path, "/")
@@ -35,6 +42,10 @@ func trace(path string) (way, error) {
 			continue
 		}
 		next := filepath.Join(at, name)
+		if d[next] && len(rest) > 0 {
+			at = next
+			continue
+		}
 		info, err := os.Lstat(next)
 		switch {
 		case err != nil:
@@ -54,6 +65,8 @@ func trace(path string) (way, error) {
 			continue
 		case !info.IsDir() && len(rest) > 0:
 			return way{}, &fs.PathError{Op: "trace", Path: path, Err: syscall.ENOTDIR}
+		case len(rest) > 0:
+			d[next] = true
 		}
 		at = next
 	}

@@ -103,13 +103,12 @@ func (r *Root) tidy(rec *Record) {
 // joined is the process that is started: it becomes the planned one, after it has joined
 // the control group of the place, under the name that spawn gives it.
 func (p *Plan) joined(name string) (path string, args []string) {
-	path, args = p.command()
 	if len(p.groups) == 0 {
-		return path, args
+		return p.Path, p.Args
 	}
 	join := append(slices.Clone(p.Guest[1:]), "join", "--as", name)
 	for _, dir := range p.groups {
 		join = append(join, "--group", dir)
 	}
-	return p.Guest[0], slices.Concat(join, []string{"--", path}, args)
+	return p.Guest[0], slices.Concat(join, []string{"--", p.Path}, p.Args)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -18,6 +19,8 @@ type Root struct {
 	BaseEnv []string
 	// Guest says how a guest is run.
 	Guest Starter
+	// Idmap makes what a Plan has Idmapped. nil: no Plan has anything.
+	Idmap *idmap.Mapper
 }
 
 // Starter plans the process of a guest. It starts nothing. Its error ends Provision
@@ -70,11 +73,11 @@ type Plan struct {
 	// Drop is the user that a guest which is started by root becomes by itself; nil:
 	// it stays who it is. Idmapped are the paths in which what belongs to root is to
 	// belong to that user for this process, by a mount over each in its own namespace:
-	// files and directories, without a link in their names. They need Drop, Wrapped
-	// and Guest, which is the guest's program with the arguments that go before a verb.
+	// files and directories, without a link in their names. They need Drop.
 	Drop     *Identity
 	Idmapped []string
-	Guest    []string
+	// Guest is the guest's program with the arguments that go before a verb.
+	Guest []string
 	// Notice is what a person should know about the place, beside
 	// ProvisionOptions.Notice.
 	Notice string

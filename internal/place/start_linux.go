@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -82,7 +83,7 @@ func (r *Root) launch(ctx context.Context, l Launch, rec *Record, o ProvisionOpt
 	}
 	defer listener.Close()
 	child, err := r.spawn(plan, l.Dir, l.Spec.Env, listener)
-	for attached := false; errors.Is(err, errAttached) && !attached || errors.Is(err, errUnmapped) && l.NoIdmap == nil; {
+	for attached := false; errors.Is(err, errAttached) && !attached || errors.Is(err, idmap.ErrUnable) && l.NoIdmap == nil; {
 		if errors.Is(err, errAttached) {
 			attached = true
 			rec.note(sharedNotice)
@@ -94,7 +95,7 @@ func (r *Root) launch(ctx context.Context, l Launch, rec *Record, o ProvisionOpt
 			child, err = r.spawn(plan, l.Dir, l.Spec.Env, listener)
 		}
 	}
-	if errors.Is(err, errAttached) || errors.Is(err, errUnmapped) {
+	if errors.Is(err, errAttached) || errors.Is(err, idmap.ErrUnable) {
 		err = &spec.Error{Code: spec.CodeUnsupported, Err: err}
 	}
 	if err != nil {
@@ -266,12 +267,6 @@ var errAttached = errors.New("no mount namespace of its own")
 // sharedNotice is what a person should know where that is so.
 const sharedNotice = "this user may not make a mount namespace: what is mounted on this machine later appears in the sandbox, and can be written there by whoever may write it here"
 
-// errUnmapped says that what the plan wants idmapped cannot be.
-var errUnmapped = errors.New("no idmapped mount")
-
-// exitUnable is how the guest's verb mount ends then, after it has said the same.
-const exitUnable = 3
-
 // uid is 0 for nobody.
 func (id *Identity) uid() int {
 	if id == nil {
@@ -280,22 +275,10 @@ func (id *Identity) uid() int {
 	return id.UID
 }
 
-// command is the process that is started, which becomes the planned one.
-func (p *Plan) command() (path string, args []string) {
-	if len(p.Idmapped) == 0 {
-		return p.Path, p.Args
-	}
-	args = append(slices.Clone(p.Guest[1:]), "mount", "--map", fmt.Sprintf("%d:%d", p.Drop.UID, p.Drop.GID))
-	for _, path := range p.Idmapped {
-		args = append(args, "--path", path)
-	}
-	return p.Guest[0], slices.Concat(args, []string{"--", p.Path}, p.Args)
-}
-
 // spawn starts the planned process: in a session of its own, with no descriptor of ours
 // but the listener, and with nobody's death tied to it - a parent-death signal follows
-// the thread that forked, and Go ends threads. The error is errAttached or errUnmapped
-// where the plan demands what this user may not or this machine cannot.
+// the thread that forked, and Go ends threads. The error is errAttached or
+// idmap.ErrUnable where the plan demands what this user may not or this machine cannot.
 func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.File) (*child, error) {
 	logPath := filepath.Join(dir, logName)
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
@@ -328,11 +311,13 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		cmd.Dir = "/"
 		cmd.Env = environ(r.BaseEnv, env)
 		cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, log, files, &way
-		if err = cmd.Start(); err == nil || !forbidden(err) {
+		if err = r.begin(cmd, &plan); err == nil || !forbidden(err) {
 			break
 		}
 	}
 	switch {
+	case errors.Is(err, idmap.ErrUnable):
+		return nil, err
 	case err != nil && plan.Detach && forbidden(err):
 		return nil, errAttached
 	case err != nil:
@@ -349,12 +334,7 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 	if plan.Wrapped {
 		guest, err := readInfo(info)
 		if err != nil {
-			err = c.explain(err)
-			if len(plan.Idmapped) > 0 && c.exited(exitUnable) {
-				_, why, _ := strings.Cut(c.tail(), errUnmapped.Error()+": ")
-				err = fmt.Errorf("%w: %s", errUnmapped, why)
-			}
-			return nil, err
+			return nil, c.explain(err)
 		}
 		c.guest, c.wrapper = guest, started
 	}
@@ -416,17 +396,6 @@ func (c *child) explain(cause error) error {
 		how = c.err.Error()
 	}
 	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest ended at its start (%s)%s: %w", how, c.tail(), cause)}
-}
-
-// exited reports whether the started process has ended with code.
-func (c *child) exited(code int) bool {
-	select {
-	case <-c.ended:
-		var status *exec.ExitError
-		return errors.As(c.err, &status) && status.ExitCode() == code
-	default:
-		return false
-	}
 }
 
 // kill ends the started process and everything below it.

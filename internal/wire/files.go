@@ -27,12 +27,14 @@ const (
 	OpChmod  Op = "chmod"  // reply
 
 	OpResolve Op = "resolve" // reply{name}
+	OpSymlink Op = "symlink" // reply; since 1.3
 )
 
 // FileRequest is the one request of all operations on a named file.
 type FileRequest struct {
 	Name      Bytes  `json:"name"`
 	NewName   Bytes  `json:"new_name,omitempty"`
+	Target    Bytes  `json:"target,omitempty"` // of a link
 	Offset    int64  `json:"offset,omitempty"`
 	Length    int64  `json:"length,omitempty"`
 	MaxBytes  int64  `json:"max_bytes,omitempty"`

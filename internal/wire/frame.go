@@ -75,6 +75,12 @@ type framer interface {
 // writeFrame writes one frame in one Write, so that frames of concurrent writers
 // never mix.
 func writeFrame(w io.Writer, kind byte, payload []byte) error {
+	_, err := writePart(w, kind, payload)
+	return err
+}
+
+// writePart is writeFrame, and returns how many bytes of the frame were written.
+func writePart(w io.Writer, kind byte, payload []byte) (int, error) {
 	var buf []byte
 	if f, ok := w.(framer); ok {
 		lent := f.borrow()
@@ -87,8 +93,7 @@ func writeFrame(w io.Writer, kind byte, payload []byte) error {
 	buf = slices.Grow(buf, frameHeaderBytes+len(payload))
 	buf = binary.BigEndian.AppendUint32(append(buf, kind), uint32(len(payload)))
 	buf = append(buf, payload...)
-	_, err := w.Write(buf)
-	return err
+	return w.Write(buf)
 }
 
 func readHeader(r io.Reader) (kind byte, size int, err error) {
@@ -96,6 +101,10 @@ func readHeader(r io.Reader) (kind byte, size int, err error) {
 	if _, err := io.ReadFull(r, hdr[:]); err != nil {
 		return 0, 0, err // io.EOF between frames, io.ErrUnexpectedEOF within one
 	}
+	return parseHeader(hdr)
+}
+
+func parseHeader(hdr [frameHeaderBytes]byte) (kind byte, size int, err error) {
 	kind, n := hdr[0], binary.BigEndian.Uint32(hdr[1:])
 	limit := uint32(0)
 	switch kind {
@@ -154,9 +163,12 @@ func readJSON(r io.Reader, v any, n, limit int) error {
 
 // DataReader reads data frames as a byte stream. It returns io.EOF only after a
 // FrameEnd: a stream that is merely cut gives io.ErrUnexpectedEOF. A JSON frame
-// among the data is decoded into an *Error and returned as the error.
+// among the data is decoded into an *Error and returned as the error. A Read whose
+// deadline was over loses nothing, unless it was about to read an *Error.
 type DataReader struct {
 	r    io.Reader
+	hdr  [frameHeaderBytes]byte
+	have int // of hdr
 	left int
 	err  error
 }
@@ -170,10 +182,11 @@ func (d *DataReader) Read(p []byte) (int, error) {
 		if d.err != nil {
 			return 0, d.err
 		}
-		kind, n, err := readHeader(d.r)
+		if err := d.header(); err != nil {
+			return 0, err
+		}
+		kind, n, err := parseHeader(d.hdr)
 		switch {
-		case err == io.EOF:
-			d.err = io.ErrUnexpectedEOF
 		case err != nil:
 			d.err = err
 		case kind == FrameEnd:
@@ -204,4 +217,34 @@ func (d *DataReader) Read(p []byte) (int, error) {
 		return 0, d.err
 	}
 	return n, err
+}
+
+// header reads the rest of the next header.
+func (d *DataReader) header() error {
+	for d.have < len(d.hdr) {
+		n, err := d.r.Read(d.hdr[d.have:])
+		d.have += n
+		switch {
+		case d.have == len(d.hdr):
+		case err == io.EOF:
+			d.err = io.ErrUnexpectedEOF
+			return d.err
+		case err != nil && !timeout(err):
+			d.err = err
+			return err
+		case err != nil:
+			return err
+		}
+	}
+	d.have = 0
+	return nil
+}
+
+// timeout reports whether a deadline was over.
+func timeout(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && t.Timeout()
 }

@@ -95,6 +95,7 @@ func FuzzReply(f *testing.F) {
 // can be true.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"exit":{"code":0,"stdout_bytes":-1,"host_executable":["eA=="],"out_of_memory":{"limit_bytes":-1}}}`))
+	f.Add([]byte(`{"events":[{"seq":1,"kind":"missed","count":2},{"seq":2,"kind":"command_ended","exit":{"code":1}}]}`))
 	f.Add([]byte(`{"seq":"1","kind":"ended","job":{"id":"job-1","state":"running"},"stalled_ns":-1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		in := frame('J', uint32(len(text)), string(text))
@@ -102,6 +103,14 @@ func FuzzEvents(f *testing.F) {
 		if wire.ReadMessage(bytes.NewReader(in), &e, wire.MaxJobEventBytes) == nil && e.Exit != nil {
 			if x, err := e.Exit.Spec(); err == nil && (x.Code < 0 || x.Signal > 0 && x.Code != 128+x.Signal || min(x.StdoutBytes, x.StderrBytes) < 0 || x.Duration < 0) {
 				t.Errorf("exit %+v", x)
+			}
+		}
+		var b wire.EventBatch
+		if wire.ReadMessage(bytes.NewReader(in), &b, wire.MaxEventBatchBytes) == nil {
+			for _, said := range b.Events {
+				if e, err := said.Spec(); err == nil && (e.Seq < 1 || e.Count < 0 || e.Kind == "" || e.Kind == spec.EventMissed && e.Count > e.Seq) {
+					t.Errorf("event %+v", e)
+				}
 			}
 		}
 		var j wire.JobEvent

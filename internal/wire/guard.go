@@ -157,6 +157,9 @@ func (g *guard) watch(st *Stream) {
 func (g *guard) forget(id uint32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if st := g.streams[id]; st != nil {
+		close(st.finished)
+	}
 	delete(g.streams, id)
 	delete(g.left, id)
 }

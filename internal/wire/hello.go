@@ -67,6 +67,8 @@ type GuestHello struct {
 	CommandUser bool `json:"command_user,omitempty"`
 	// Jobs: the guest has a directory for its state, and runs jobs. Since 1.1.
 	Jobs bool `json:"jobs,omitempty"`
+	// Terminals: the guest can make a pseudo-terminal. Since 1.3.
+	Terminals bool `json:"terminals,omitempty"`
 	// ResumeMS is how long a command without a key outlives its connection.
 	ResumeMS int64 `json:"resume_ms"`
 }

@@ -88,6 +88,7 @@ type Job struct {
 	LogBytes        int64   `json:"log_bytes,omitempty"`
 	LogOmittedBytes int64   `json:"log_omitted_bytes,omitempty"`
 	LogPath         Bytes   `json:"log_path,omitempty"`
+	Terminal        bool    `json:"terminal,omitempty"` // since 1.3
 }
 
 // What a record holds at most of the arguments of a job, and how many jobs one reply.
@@ -140,7 +141,7 @@ func (j *Job) Spec() (spec.Job, error) {
 	out := spec.Job{
 		ID: j.ID, Owner: j.Owner, Dir: string(j.Dir), State: spec.JobState(j.State), PID: j.PID,
 		Started: time.Unix(0, j.StartedUnixNS), LogLines: j.LogLines, LogBytes: j.LogBytes,
-		LogOmittedBytes: j.LogOmittedBytes, LogPath: string(j.LogPath),
+		LogOmittedBytes: j.LogOmittedBytes, LogPath: string(j.LogPath), Terminal: j.Terminal,
 	}
 	if _, ok := JobNumber(j.ID); !ok || spec.ValidateOwner(j.Owner) != nil {
 		return spec.Job{}, violation("job %.64q of owner %.64q", j.ID, j.Owner)

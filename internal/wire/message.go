@@ -48,6 +48,11 @@ type Request struct {
 	Shutdown *ShutdownRequest `json:"shutdown,omitempty"`
 
 	Terminate *TerminateRequest `json:"terminate,omitempty"`
+	Events    *EventsRequest    `json:"events,omitempty"`
+	Terminal  *TerminalRequest  `json:"terminal,omitempty"`
+	Watch     *WatchRequest     `json:"watch,omitempty"`
+	Port      *PortRequest      `json:"port,omitempty"`
+	Tree      *TreeRequest      `json:"tree,omitempty"`
 }
 
 // ExecRequest starts a command. The host opens a data stream for each of
@@ -74,6 +79,9 @@ type ExecRequest struct {
 	Umask      *uint32           `json:"umask,omitempty"`
 	Rlimits    map[string]uint64 `json:"rlimits,omitempty"`
 	Keep       bool              `json:"keep,omitempty"`
+
+	// Since 1.3: the command runs on a terminal of this size.
+	Terminal *spec.TerminalSize `json:"terminal,omitempty"`
 }
 
 // AttachRequest takes a known command up again on a new connection. The answer
@@ -216,6 +224,12 @@ type Reply struct {
 	Log     *LogInfo   `json:"log,omitempty"`
 	Kill    string     `json:"kill,omitempty"`    // of a terminate: a spec.KillOutcome
 	Running []Running  `json:"running,omitempty"` // of a running; more follows unless Done
+
+	Events   *EventsInfo `json:"events,omitempty"`
+	Terminal *Terminal   `json:"terminal,omitempty"`
+	Conn     *Conn       `json:"conn,omitempty"`
+	Ports    []Port      `json:"ports,omitempty"` // more follow unless Done
+	Tree     *TreeStats  `json:"tree,omitempty"`  // of an import, beside Err too
 }
 
 // maxReplyBytes bounds a reply; ListBatch entries of 255-byte names fit.
@@ -230,7 +244,7 @@ func ReadReply(r interface{ Read([]byte) (int, error) }) (*Reply, error) {
 	if reply.Err != nil {
 		return nil, reply.Err.Spec()
 	}
-	if len(reply.Entries) > ListBatch || len(reply.Jobs) > JobBatch || len(reply.Running) > RunningBatch {
+	if len(reply.Entries) > ListBatch || len(reply.Jobs) > JobBatch || len(reply.Running) > RunningBatch || len(reply.Ports) > PortBatch {
 		return nil, violation("%d entries and %d jobs in one reply", len(reply.Entries), len(reply.Jobs))
 	}
 	return &reply, nil
@@ -299,7 +313,7 @@ func (e *Error) Spec() *spec.Error {
 }
 
 // remoteError is a cause that happened inside the place. It answers errors.Is for
-// the two causes that callers ask about; its errno is Linux's, whatever the host.
+// the causes that callers ask about; its errno is Linux's, whatever the host.
 type remoteError struct {
 	text  string
 	errno int
@@ -308,12 +322,16 @@ type remoteError struct {
 func (r *remoteError) Error() string { return r.text }
 
 func (r *remoteError) Is(target error) bool {
-	const enoent, eacces, eperm = 2, 13, 1
+	const enoent, eacces, eperm, econnreset, econnrefused = 2, 13, 1, 104, 111
 	switch target {
 	case fs.ErrNotExist:
 		return r.errno == enoent
 	case fs.ErrPermission:
 		return r.errno == eacces || r.errno == eperm
+	case syscall.ECONNREFUSED:
+		return r.errno == econnrefused
+	case syscall.ECONNRESET:
+		return r.errno == econnreset
 	}
 	return false
 }

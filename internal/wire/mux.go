@@ -118,7 +118,7 @@ func (m *Mux) Open(req *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{Stream: st, mux: m}
+	s := &Stream{Stream: st, mux: m, finished: make(chan struct{})}
 	if m.guard != nil {
 		m.guard.watch(s)
 	}

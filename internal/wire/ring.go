@@ -39,6 +39,9 @@ func (r *Ring) Write(p []byte) {
 	r.n += len(p)
 }
 
+// Forget gives up all bytes that are kept, and their memory.
+func (r *Ring) Forget() { r.buf, r.start, r.n = nil, 0, 0 }
+
 // grow makes room for need bytes in all: doubling, up to the limit.
 func (r *Ring) grow(need int) {
 	if need <= len(r.buf) {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,12 @@ type Stream struct {
 	*yamux.Stream
 	mux         *Mux
 	interrupted atomic.Bool
+	finished    chan struct{}
 }
+
+// Finished is closed once the peer has closed this stream, which the host has opened;
+// there may still be something to read. It is not closed by the loss of the connection.
+func (s *Stream) Finished() <-chan struct{} { return s.finished }
 
 // Read reads what has come. An interrupted stream gives nothing, although there may
 // be something.
@@ -64,6 +70,21 @@ func (s *Stream) empty() {
 		}
 	}
 	s.Shrink()
+}
+
+// SendData writes p, of at most MaxDataBytes, as one data frame, or, where p is empty, an
+// end. When a deadline is over within the frame, rest is what has to be written to the
+// stream before anything else; without a rest nothing of it was sent.
+func (s *Stream) SendData(p []byte) (rest []byte, err error) {
+	kind := FrameData
+	if len(p) == 0 {
+		kind = FrameEnd
+	}
+	n, err := writePart(s, kind, p)
+	if err == nil || n == 0 {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(p))), p...)[n:], err
 }
 
 func (s *Stream) borrow() *[]byte {

@@ -63,6 +63,10 @@ type Transport interface {
 	SetWriteDeadline(t time.Time) error
 	// Interrupt makes whatever waits on the stream fail.
 	Interrupt()
+	// SendData writes one data frame, or an end if p is empty; see wire.Stream.
+	SendData(p []byte) (rest []byte, err error)
+	// Finished is closed once the guest has closed the stream.
+	Finished() <-chan struct{}
 }
 
 // Violation is the answer to a guest that breaks the protocol.

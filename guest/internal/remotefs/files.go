@@ -29,6 +29,8 @@ var (
 	_ files.Grepper     = fileSystem{}
 	_ files.BatchWriter = fileSystem{}
 	_ files.Resolver    = fileSystem{}
+	_ files.Symlinker   = fileSystem{}
+	_ files.Watcher     = fileSystem{}
 )
 
 // Stat implements files.FS.
@@ -76,6 +78,14 @@ func (f fileSystem) Copy(ctx context.Context, oldname, newname string, o files.C
 		return at(err, newname)
 	}
 	return f.change(ctx, wire.OpCopy, wire.FileRequest{Name: wire.Bytes(oldname), NewName: wire.Bytes(newname), Overwrite: o.Overwrite, Recursive: o.Recursive})
+}
+
+// MakeSymlink implements files.Symlinker.
+func (f fileSystem) MakeSymlink(ctx context.Context, target, name string, o files.SymlinkOptions) error {
+	if spec.ValidatePath(target) != nil {
+		return at(spec.New(spec.CodeInvalid, "no target of a link"), name)
+	}
+	return f.change(ctx, wire.OpSymlink, wire.FileRequest{Name: wire.Bytes(name), Target: wire.Bytes(target), Overwrite: o.Overwrite})
 }
 
 // Resolve implements files.Resolver.

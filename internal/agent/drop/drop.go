@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,40 +39,64 @@ func parseID(text string) (int, bool) {
 // String is the inverse of Parse.
 func (id Identity) String() string { return fmt.Sprintf("%d:%d", id.UID, id.GID) }
 
-// Take returns once this process is id and nothing more, as the kernel says itself. A
-// process of root gives the directories own to id first, and begins again as id with the
-// same arguments and with environ: an exec is what gives every thread the same rights,
-// whoever started it. So what runs before is done twice. On an error nothing may be served.
+// Take returns once every thread of this process is id and nothing more, as the kernel
+// says itself. A process of root gives the directories own to id first. It comes before
+// proc.TakeSignals: the runtime reaches its threads by a signal. Where it cannot
+// reach all of them, as in a program with C in it, the process begins again as id with
+// the same arguments and with environ, and what ran before is done twice. On an error
+// nothing may be served.
 //
 // It takes the capabilities SETUID, SETGID and SETPCAP, and CHOWN where own has any.
 func (id Identity) Take(own, environ []string) error {
-	left := id.left("/proc/self/status")
-	if left == nil {
-		return nil
+	fail := func(err error) error {
+		if err != nil {
+			err = fmt.Errorf("drop to %s: %w", id, err)
+		}
+		return err
 	}
-	fail := func(err error) error { return fmt.Errorf("drop to %s: %w", id, err) }
-	if os.Getuid() != 0 { // it has begun again, in vain
-		return fail(left)
+	if os.Getuid() != 0 { // it has begun again, or never was root
+		return fail(id.leftOfThreads())
 	}
 	for _, dir := range own {
 		if err := id.give(dir); err != nil {
 			return fail(err)
 		}
 	}
+	err := id.assume(syscall.AllThreadsSyscall6)
+	if errors.Is(err, unix.ENOTSUP) {
+		return fail(id.beginAgain(environ))
+	}
+	if err == nil {
+		err = id.leftOfThreads()
+	}
+	// Commands are set up by this program: who may not execute it is told so now.
+	if err == nil && unix.Access("/proc/self/exe", unix.X_OK) != nil {
+		err = errExecute
+	}
+	return fail(err)
+}
+
+var errExecute = errors.New("this user may not execute the guest binary")
+
+// beginAgain becomes id by an exec, which gives every thread the rights of the caller's,
+// whoever started it. It returns only with an error.
+func (id Identity) beginAgain(environ []string) error {
 	runtime.LockOSThread() // rights belong to a thread, and exec keeps the caller's
 	defer runtime.UnlockOSThread()
-	if err := id.assume(); err != nil {
-		return fail(err)
+	// Of this thread alone: a C library would ask every other one by a signal, which a
+	// guest has taken, and wait for them for good.
+	if err := id.assume(syscall.RawSyscall6); err != nil {
+		return err
 	}
 	// A kernel that refused without a word would make a loop.
 	if err := id.left("/proc/thread-self/status"); err != nil {
-		return fail(err)
+		return err
 	}
 	err := syscall.Exec("/proc/self/exe", os.Args, environ)
 	if errors.Is(err, unix.EACCES) {
-		err = fmt.Errorf("this user may not execute the guest binary: %w", err)
+		err = fmt.Errorf("%w: %w", errExecute, err)
 	}
-	return fail(err)
+	return err
 }
 
 // give makes a directory id's.
@@ -86,39 +112,68 @@ func (id Identity) give(dir string) error {
 	return nil
 }
 
-// assume gives up the rights of the calling thread. The order is that of what each step
-// still needs.
-func (id Identity) assume() error {
-	for n := uintptr(0); ; n++ {
-		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, n, 0, 0, 0); errors.Is(err, unix.EINVAL) {
+// syscall6 is a system call of one thread, or of each.
+type syscall6 func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, errno syscall.Errno)
+
+// assume gives up the rights of the threads that call reaches. The order is that of what
+// each step still needs. What no thread has, because the process was started without it,
+// is not given up: to reach them all takes its time. With its rights a thread loses those
+// of its ambient set.
+func (id Identity) assume(call syscall6) error {
+	for n := 0; ; n++ {
+		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
 			break // that was the last one that the kernel knows
 		}
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil {
-			return fmt.Errorf("bounding set: %w", err)
+		if err == nil && has == 0 {
+			continue
+		}
+		if _, _, errno := call(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0, 0); errno != 0 {
+			return fmt.Errorf("bounding set: %w", errno)
 		}
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("ambient set: %w", err)
-	}
-	// Of this thread alone: a C library would ask every other one by a signal, which a
-	// guest has taken, and wait for them for good.
+	header, none := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &[2]unix.CapUserData{}
+	var pin runtime.Pinner // they are handed on as numbers
+	pin.Pin(header)
+	pin.Pin(none)
+	defer pin.Unpin()
+	groups, groupsErr := unix.Getgroups()
+	locked, lockedErr := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	uid, gid := uintptr(id.UID), uintptr(id.GID)
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
-		return fmt.Errorf("groups: %w", errno)
+	for _, step := range []struct {
+		what       string
+		done       bool
+		trap       uintptr
+		a1, a2, a3 uintptr
+	}{
+		{"groups", groupsErr == nil && len(groups) == 0, unix.SYS_SETGROUPS, 0, 0, 0},
+		{"gid", false, unix.SYS_SETRESGID, gid, gid, gid},
+		{"uid", false, unix.SYS_SETRESUID, uid, uid, uid},
+		{"capabilities", false, unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(none)), 0},
+		{"no new privileges", lockedErr == nil && locked == 1, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0},
+	} {
+		if step.done {
+			continue
+		}
+		if _, _, errno := call(step.trap, step.a1, step.a2, step.a3, 0, 0, 0); errno != 0 {
+			return fmt.Errorf("%s: %w", step.what, errno)
+		}
 	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
-		return fmt.Errorf("gid: %w", errno)
+	return nil
+}
+
+// leftOfThreads says what some thread of this process still has, or is that started one
+// later: that has the rights of the one it was started by.
+func (id Identity) leftOfThreads() error {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
 	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
-		return fmt.Errorf("uid: %w", errno)
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
+	for _, task := range tasks {
+		err := id.left(filepath.Join("/proc/self/task", task.Name(), "status"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
+			return err
+		}
 	}
 	return nil
 }

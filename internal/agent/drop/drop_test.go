@@ -9,21 +9,28 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/drop"
 )
 
-const arg = "become"
+// The words that make this a program which becomes somebody else, in the same process or
+// by beginning again.
+const (
+	arg      = "become"
+	argAgain = "become-again"
+)
 
-// TestMain is, with arg, a program that becomes somebody else and then says who every
-// one of its threads is.
+// TestMain is, with one of them, a program that becomes somebody else and then says who
+// every one of its threads is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == arg {
+	if len(os.Args) > 2 && (os.Args[1] == arg || os.Args[1] == argAgain) {
 		os.Exit(become(os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
@@ -32,8 +39,13 @@ func TestMain(m *testing.M) {
 func become(who string, own []string) int {
 	id, err := drop.Parse(who)
 	if err == nil {
-		signal.Notify(make(chan os.Signal, 1)) // what runs before is done twice
-		err = id.Take(own, os.Environ())
+		signal.Notify(make(chan os.Signal, 1)) // what is taken already is no hindrance
+		idleThreads()
+		if os.Args[1] == argAgain && os.Getuid() == 0 {
+			err = id.BeginAgain(own, os.Environ())
+		} else {
+			err = id.Take(own, os.Environ())
+		}
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -69,6 +81,25 @@ func become(who string, own []string) int {
 	return 0
 }
 
+// idleThreads are some that wait in the kernel, and one whose goroutine keeps it.
+func idleThreads() {
+	for range 8 {
+		go func() { _, _ = unix.Poll(nil, -1) }()
+	}
+	started := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(started)
+		select {}
+	}()
+	<-started
+	for threads := 0; threads < 9; {
+		tasks, _ := os.ReadDir("/proc/self/task")
+		threads = len(tasks)
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func open(path string) error {
 	f, err := os.Open(path)
 	if err == nil {
@@ -77,13 +108,13 @@ func open(path string) error {
 	return err
 }
 
-func run(t *testing.T, change func(*exec.Cmd), args ...string) (string, error) {
+func run(t *testing.T, change func(*exec.Cmd), way string, args ...string) (string, error) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, append([]string{arg}, args...)...)
+	cmd := exec.Command(exe, append([]string{way}, args...)...)
 	cmd.Env = append(os.Environ(), "DROP_TEST=kept")
 	if change != nil {
 		change(cmd)
@@ -111,13 +142,20 @@ func owned(t *testing.T) string {
 	return dir
 }
 
-// TestTake defends: every thread of what begins again is the other user, with no group,
-// no capability in any set and no new privileges; it can get nothing back, the
-// directories that it was given are its own, and its environment is what it was.
+// TestTake defends: every thread of the process is the other user afterwards, those too
+// that wait in the kernel, with no group, no capability in any set and no new privileges;
+// it can get nothing back, the directories that it was given are its own, and its
+// environment is what it was. The same holds for a process that begins again.
 func TestTake(t *testing.T) {
+	for _, way := range []string{arg, argAgain} {
+		t.Run(way, func(t *testing.T) { testTake(t, way) })
+	}
+}
+
+func testTake(t *testing.T, way string) {
 	needRoot(t)
 	dir := owned(t)
-	out, err := run(t, nil, "64000:64001", dir)
+	out, err := run(t, nil, way, "64000:64001", dir)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -182,7 +220,7 @@ func TestTakeRefuses(t *testing.T) {
 		{"a closed binary", func(c *exec.Cmd) { c.Path = closed }, dir, "may not execute the guest binary"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, err := run(t, tc.change, "64000:64001", tc.own)
+			out, err := run(t, tc.change, arg, "64000:64001", tc.own)
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || !strings.Contains(out, "drop to 64000:64001: ") || !strings.Contains(out, tc.says) {
 				t.Errorf("%v: %s", err, out)

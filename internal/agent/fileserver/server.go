@@ -21,6 +21,10 @@ type Server struct {
 	Buffers *stream.Buffers
 	// ChunkBytes is the largest data frame that the host wants.
 	ChunkBytes int
+	// Tell is told of what has changed.
+	Tell func(wire.PlaceEvent)
+	// Watches counts the watches of the whole place.
+	Watches *Watches
 }
 
 // Serve serves one operation on files. What it returns is for the host; what the host
@@ -32,7 +36,7 @@ func (v *Server) Serve(s *wire.Stream, req *wire.Request) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if req.Op != wire.OpWrite && req.Op != wire.OpBatch { // whose own reading notices a host that leaves
+	if req.Op != wire.OpWrite && req.Op != wire.OpBatch && req.Op != wire.OpImport { // whose own reading notices a host that leaves
 		go func() {
 			stream.Discard(s)
 			cancel()
@@ -66,6 +70,17 @@ func (v *Server) fileOp(req *wire.Request) fileOp {
 			return incomplete
 		}
 		return func(ctx context.Context, s *wire.Stream) error { return v.writeBatch(ctx, s, req.Batch) }
+	case wire.OpWatch:
+		if req.Watch == nil {
+			return incomplete
+		}
+		return func(ctx context.Context, s *wire.Stream) error { return v.watch(ctx, s, req.Watch) }
+	}
+	if serve := v.treeOp(req.Op); serve != nil {
+		if req.Tree == nil {
+			return incomplete
+		}
+		return func(ctx context.Context, s *wire.Stream) error { return serve(ctx, s, req.Tree) }
 	}
 	serve := v.namedOp(req.Op)
 	if serve != nil && req.File == nil {
@@ -88,11 +103,12 @@ func (v *Server) namedOp(op wire.Op) func(context.Context, *wire.Stream, *wire.F
 		return v.statFile
 	case wire.OpResolve:
 		return v.resolveName
-	case wire.OpWrite, wire.OpMkdir, wire.OpRemove, wire.OpRename, wire.OpCopy, wire.OpChmod:
+	case wire.OpWrite, wire.OpMkdir, wire.OpRemove, wire.OpRename, wire.OpCopy, wire.OpChmod, wire.OpSymlink:
 		return func(ctx context.Context, s *wire.Stream, r *wire.FileRequest) error {
 			if err := v.change(ctx, s, op, r); err != nil {
 				return err
 			}
+			v.Tell(changed(op, r))
 			return stream.Reply(s, &wire.Reply{})
 		}
 	}
@@ -116,6 +132,8 @@ func (v *Server) change(ctx context.Context, s *wire.Stream, op wire.Op, r *wire
 		return fsys.Rename(ctx, name, string(r.NewName), files.RenameOptions{Overwrite: r.Overwrite})
 	case wire.OpCopy:
 		return files.Copy(ctx, fsys, name, string(r.NewName), files.CopyOptions{Overwrite: r.Overwrite, Recursive: r.Recursive})
+	case wire.OpSymlink:
+		return files.MakeSymlink(ctx, fsys, string(r.Target), name, files.SymlinkOptions{Overwrite: r.Overwrite})
 	default:
 		return files.Chmod(ctx, fsys, name, fs.FileMode(r.Mode))
 	}
@@ -140,7 +158,9 @@ func (v *Server) resolveName(ctx context.Context, s *wire.Stream, r *wire.FileRe
 
 // writeBatch serves a batch. How many files have landed is said with an error too.
 func (v *Server) writeBatch(ctx context.Context, s *wire.Stream, r *wire.BatchRequest) error {
-	landed, err := files.WriteBatch(ctx, v.Files, wire.BatchFiles(wire.NewDataReader(s)), files.BatchOptions{Sync: r.Sync})
+	var told batchNames
+	landed, err := files.WriteBatch(ctx, v.Files, told.note(wire.BatchFiles(wire.NewDataReader(s))), files.BatchOptions{Sync: r.Sync})
+	told.tell(landed, v.Tell)
 	return stream.Reply(s, &wire.Reply{Err: wire.FromError(err), Landed: landed})
 }
 

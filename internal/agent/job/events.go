@@ -70,6 +70,9 @@ func (j *Job) stalled(silent time.Duration) {
 	j.rec.Stall = &stall{NS: int64(silent), Lines: s.Lines, Bytes: s.Bytes, Omitted: s.Omitted}
 	r.queueStall(j)
 	r.mu.Unlock()
+	if r.OnStall != nil {
+		r.OnStall(j)
+	}
 	_ = j.save()
 }
 

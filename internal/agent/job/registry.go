@@ -31,6 +31,10 @@ var DefaultRetention = Retention{Jobs: 1000, LogBytes: 4 << 30}
 
 // Registry knows the jobs of a place. It is safe for concurrent use.
 type Registry struct {
+	// OnStall, unless it is nil, is called when a job has been silent for long. It is set
+	// before the first job is claimed.
+	OnStall func(*Job)
+
 	store *store
 	keep  Retention
 
@@ -166,6 +170,8 @@ type Request struct {
 	// StallAfter is the silence that the owner is told of; 0: never.
 	StallAfter  time.Duration
 	MaxLogBytes int64
+	// Terminal says that it runs on one.
+	Terminal bool
 	// Kept says that it is no job but the kept output of a command.
 	Kept bool
 }
@@ -191,7 +197,7 @@ func (r *Registry) Claim(q Request) (j *Job, fresh bool, err error) {
 	j = r.newJob(&record{
 		Job: wire.Job{
 			ID: wire.JobID(r.last), Owner: q.Owner, Args: wire.JobArgs(q.Args), Dir: wire.Bytes(q.Dir),
-			State: string(spec.JobRunning), StartedUnixNS: time.Now().UnixNano(),
+			State: string(spec.JobRunning), StartedUnixNS: time.Now().UnixNano(), Terminal: q.Terminal,
 		},
 		Request: q.ID, Key: q.Key, By: q.Owner, Kept: q.Kept, Told: q.Kept,
 		StallMS: q.StallAfter.Milliseconds(), MaxLogBytes: q.MaxLogBytes,

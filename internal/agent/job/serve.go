@@ -17,15 +17,16 @@ import (
 type Server struct {
 	Registry *Registry
 	Buffers  *stream.Buffers
-	// Start starts the command of a fresh job, with its output to the job. It calls
-	// Started, or Failed with its error.
-	Start func(req *wire.ExecRequest, j *Job) error
+	// Start starts the command of a fresh job for a client, with its output to the job.
+	// It calls Started, or Failed with its error.
+	Start func(req *wire.ExecRequest, j *Job, client string) error
 }
 
 // Host is the connection that a request came on.
 type Host struct {
 	Chunk   int          // the largest data frame that it wants
 	Allowed func() error // whether its owner has not been taken over from
+	Client  string       // the name of its session
 }
 
 var errRange = spec.New(spec.CodeInvalid, "the request is out of range")
@@ -73,7 +74,7 @@ func (s *Server) Serve(st *wire.Stream, req *wire.Request, h Host) error {
 }
 
 // start starts a job, or finds the one that the request or its key has started.
-func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, _ Host) error {
+func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, h Host) error {
 	if req.Exec == nil || req.Exec.ID == "" {
 		return stream.ErrIncomplete
 	}
@@ -82,6 +83,7 @@ func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, _ 
 		return errRange
 	}
 	o := spec.JobOptions{Owner: req.Job.Owner, StallAfter: millis(req.Job.StallMS), MaxLogBytes: req.Job.MaxLogBytes}
+	o.Terminal = req.Exec.Terminal
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -93,11 +95,11 @@ func (s *Server) start(_ context.Context, st *wire.Stream, req *wire.Request, _ 
 		args[i] = string(a)
 	}
 	j, fresh, err := s.Registry.Claim(Request{
-		ID: req.Exec.ID, Owner: o.Owner, Key: req.Exec.Key, Args: args, Dir: string(req.Exec.Dir),
+		ID: req.Exec.ID, Owner: o.Owner, Key: req.Exec.Key, Args: args, Dir: string(req.Exec.Dir), Terminal: req.Exec.Terminal != nil,
 		StallAfter: o.StallAfter, MaxLogBytes: o.MaxLogBytes,
 	})
 	if fresh {
-		err = s.Start(req.Exec, j)
+		err = s.Start(req.Exec, j, h.Client)
 	}
 	if err != nil {
 		return err

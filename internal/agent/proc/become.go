@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/starter"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -276,7 +277,8 @@ func (l *Launch) startBecoming(r *Reaper, attr *syscall.ProcAttr, group *Group) 
 		return nil, nil, startError(l.Args[0], err)
 	}
 	attr.Env, attr.Files = nil, append(attr.Files, far.Fd(), parcel.Fd())
-	p, group, err := r.startIn(group, "/proc/self/exe", append([]string{"berth-guest"}, l.Self...), attr)
+	again := &starter.Program{Path: "/proc/self/exe", Args: append([]string{"berth-guest"}, l.Self...), Dir: l.Dir.FD, Attr: attr}
+	p, group, err := r.startIn(group, again)
 	if err != nil {
 		return nil, nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started a second time: %w", err)}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/starter"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -31,6 +32,8 @@ type Launch struct {
 	// binary call Become with what follows them.
 	Setup Setup
 	Self  []string
+	// Terminal makes its standard input, a terminal, the controlling one of its session.
+	Terminal bool
 }
 
 // Start starts the program as the leader of a new session, in group (nil: in the
@@ -39,7 +42,7 @@ type Launch struct {
 // error is a *spec.Error. It lasts no longer than other processes let it, and at most
 // about startTime, but for an exec on a file system that hangs.
 func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, *Group, error) {
-	attr := &syscall.ProcAttr{Dir: l.Dir.Path(), Env: l.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	attr := &syscall.ProcAttr{Env: l.Env, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: l.Terminal}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
@@ -49,7 +52,7 @@ func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, *G
 	if !l.Setup.empty() {
 		return l.startBecoming(r, attr, group)
 	}
-	p, group, err := r.startIn(group, l.Path, l.Args, attr)
+	p, group, err := r.startIn(group, &starter.Program{Path: l.Path, Args: l.Args, Dir: l.Dir.FD, Attr: attr})
 	return p, group, startError(l.Args[0], err)
 }
 

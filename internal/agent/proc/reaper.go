@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/agent/starter"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -51,6 +52,7 @@ type Reaper struct {
 	wake     chan struct{} // there may be a child again
 	looks    looks
 	marks    *marks
+	starter  starter.Starter
 	shared   bool
 
 	mu       sync.Mutex
@@ -74,25 +76,34 @@ func NewReaper(shared bool, onOrphan func()) *Reaper {
 
 // startIn is start in group, or without one if that fails. An exec that fails has run
 // nothing, so it may be tried again.
-func (r *Reaper) startIn(group *Group, path string, argv []string, attr *syscall.ProcAttr) (*Process, *Group, error) {
+func (r *Reaper) startIn(group *Group, prog *starter.Program) (*Process, *Group, error) {
+	sys := prog.Attr.Sys
 	if group != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, group.fd
-		p, err := r.start(path, argv, attr)
+		sys.UseCgroupFD, sys.CgroupFD = true, group.fd
+		p, err := r.start(prog)
 		if err == nil || err == errHeldUp { //nolint:errorlint // the bare sentinel
 			return p, group, err
 		}
-		attr.Sys.UseCgroupFD = false
+		sys.UseCgroupFD = false
 	}
-	p, err := r.start(path, argv, attr)
+	p, err := r.start(prog)
 	return p, nil, err
 }
 
 var errHeldUp = spec.New(spec.CodeUnavailable, "another process kept it from starting")
 
+// crowd is how many leaders there are when a start is worth leaving to the starter: the
+// descriptors of fewer cost less than its thread does.
+const crowd = 256
+
 // start starts a leader. The lock is not held meanwhile: an exec on a hanging file
 // system must not hold up every other command.
-func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
+func (r *Reaper) start(prog *starter.Program) (*Process, error) {
 	r.mu.Lock()
+	fork := prog.ForkExec
+	if len(r.live) >= crowd {
+		fork = func() (int, error) { return r.starter.ForkExec(prog) }
+	}
 	alone := !r.shared && r.starting == 0 && len(r.live) == 0 && childless()
 	r.starting++
 	r.starts++
@@ -102,7 +113,7 @@ func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Pro
 	begun, since := time.Now(), ticks()
 	over := make(chan struct{})
 	watch := time.AfterFunc(patience, func() { r.hasten(over) })
-	pid, mark, err := r.forkExec(path, argv, attr)
+	pid, mark, err := r.forkExec(fork)
 	watch.Stop()
 	close(over)
 
@@ -193,11 +204,11 @@ func (r *Reaper) press(pid int, last bool) {
 	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
-// forkExec is syscall.ForkExec, patient with a program that has just been written:
+// forkExec forks with a new mark, patient with a program that has just been written:
 // another child that is between its fork and its exec may still hold it open.
-func (r *Reaper) forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, mark uint64, err error) {
+func (r *Reaper) forkExec(fork func() (int, error)) (pid int, mark uint64, err error) {
 	for try := 0; ; try++ {
-		pid, mark, err = r.marks.with(func() (int, error) { return syscall.ForkExec(path, argv, attr) })
+		pid, mark, err = r.marks.with(fork)
 		if err != syscall.ETXTBSY || try == 10 {
 			return pid, mark, err
 		}

@@ -257,6 +257,9 @@ func (t *Tree) gone(members []Stat) bool {
 	return t.leader.over() && len(members) == 0 && (t.group == nil || !t.group.populated())
 }
 
+// HangUp sends HUP to the leader's group, as a terminal does that goes away.
+func (t *Tree) HangUp() { _ = t.reaper.SignalGroup(t.leader, unix.SIGHUP) }
+
 // Terminate sends TERM to each process of the tree, those too that appear meanwhile,
 // and waits until it is gone, or for grace, or until hurry is closed.
 func (t *Tree) Terminate(grace time.Duration, hurry <-chan struct{}) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -77,6 +78,41 @@ func lookupGroup(group string, groups [][]string) (uint32, error) {
 		}
 	}
 	return 0, spec.New(spec.CodeInvalid, fmt.Sprintf("group %q: the place has no such name", group))
+}
+
+// plainShell is what every place with a shell has.
+const plainShell = "/bin/sh"
+
+// LoginShell is the shell that the place's list of users has for a user as spec.Command
+// has it, "" being this process's. One that is none, or that keeps people out, is
+// /bin/sh.
+func LoginShell(user string) string { return loginShell(user, "/etc/passwd") }
+
+func loginShell(user, passwdPath string) string {
+	uid := uint32(os.Geteuid())
+	if user != "" {
+		id, err := LookupUser(user)
+		if err != nil {
+			return plainShell // whoever starts it says why not
+		}
+		uid = id.UID
+	}
+	users, err := readTable(passwdPath, 7)
+	if err != nil {
+		return plainShell
+	}
+	for _, row := range users {
+		if rowUID, ok := parseID(row[2]); !ok || rowUID != uid {
+			continue
+		}
+		shell := row[6]
+		refuses := filepath.Base(shell) == "nologin" || filepath.Base(shell) == "false"
+		if !filepath.IsAbs(shell) || refuses || unix.Access(shell, unix.X_OK) != nil {
+			break
+		}
+		return shell
+	}
+	return plainShell
 }
 
 // memberships are the groups that list name, without repetition.

@@ -398,7 +398,7 @@ func (o *Outlet) watch(r *reader) {
 	}
 	o.sent = max(o.sent, r.sent)
 	o.drop(r)
-	if !r.peer.lost() && !o.keyed {
+	if !r.peer.Lost() && !o.keyed {
 		o.abandonLocked()
 	}
 	o.shrink()

@@ -35,7 +35,8 @@ type Peer struct {
 	Gone  <-chan struct{} // closed when the connection is gone
 }
 
-func (p *Peer) lost() bool {
+// Lost reports whether the connection is gone.
+func (p *Peer) Lost() bool {
 	select {
 	case <-p.Gone:
 		return true

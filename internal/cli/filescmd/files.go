@@ -15,7 +15,7 @@ import (
 func New(env *verb.Env) *cobra.Command {
 	return verb.Group(&cobra.Command{
 		Use:   "files COMMAND ...",
-		Short: "List, find, search and change files of a sandbox",
+		Short: "List, find, search, change and watch files of a sandbox",
 		Long: `Files works on the files of a sandbox without a shell there.
 
 ` + pathsHelp + ` What goes to a person has odd bytes of names shown as escapes; --null gives
@@ -25,7 +25,7 @@ names byte for byte, and --json has path_b64 where a name is not UTF-8.`,
   berth files grep -i 'todo' session-1:src
   berth files mv session-1:a session-1:b`,
 	},
-		newLs(env), newFind(env), newGrep(env), newStat(env), newMkdir(env), newMove(env), newCopy(env), newRemove(env), newChmod(env),
+		newLs(env), newFind(env), newGrep(env), newStat(env), newMkdir(env), newMove(env), newCopy(env), newRemove(env), newChmod(env), newWatch(env),
 	)
 }
 

@@ -72,6 +72,7 @@ func start(cmd *cobra.Command, p *place, flags *startFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	p.env.Conceal(c.Env)
 	ctx := cmd.Context()
 	jobs, closer, err := p.open(ctx)
 	if err != nil {

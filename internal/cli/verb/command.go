@@ -41,7 +41,7 @@ func (f *CommandFlags) Add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.rlimits, "rlimit", nil, "`NAME=VALUE` of a resource limit, in setrlimit's units or unlimited (nofile=256, cpu=60); repeatable")
 	flags.StringVar(&f.shell, "shell", "", "take the first argument as a script for a `SHELL`, those after it as $1, $2, ...")
 	flags.Lookup("shell").NoOptDefVal = defaultShell
-	AddSettings(flags, "no_output_timeout")
+	AddSettings(flags, "no_output_timeout", "secrets")
 }
 
 // defaultShell stands for the setting where --shell has no value.

@@ -35,6 +35,9 @@ type Env struct {
 	Config   *config.Config
 	Registry *all.Registry
 	Wrong    []error
+
+	concealed []string // values that are taken out of what is recorded
+	closers   []func()
 }
 
 // Prepare resolves the configuration before a verb runs.
@@ -152,7 +155,7 @@ func (e *Env) Attach(ctx context.Context, name string) (*berth.Sandbox, driver.D
 	if err != nil {
 		return nil, nil, err
 	}
-	sb, err := berth.Attach(ctx, d, key)
+	sb, err := e.attach(ctx, d, key)
 	if spec.CodeOf(err) != spec.CodeNotFound {
 		return sb, d, err
 	}
@@ -165,8 +168,17 @@ func (e *Env) Attach(ctx context.Context, name string) (*berth.Sandbox, driver.D
 	if d, err = e.Elsewhere(ctx, key); err != nil {
 		return nil, nil, err
 	}
-	sb, err = berth.Attach(ctx, d, key)
+	sb, err = e.attach(ctx, d, key)
 	return sb, d, err
+}
+
+// attach attaches to a sandbox, and has recorded what is done to it.
+func (e *Env) attach(ctx context.Context, d driver.Driver, key spec.Key) (*berth.Sandbox, error) {
+	sb, err := berth.Attach(ctx, d, key)
+	if err == nil {
+		e.Audit(sb, d.Name())
+	}
+	return sb, err
 }
 
 // stopped reports whether a driver has a sandbox with the key all the same, after it

@@ -19,7 +19,8 @@ type Root struct {
 	// WalkOnly leaves openat2 out, as on a kernel that does not know it.
 	WalkOnly bool
 
-	fd int // O_PATH
+	fd     int  // O_PATH
+	strict bool // no link is followed
 	// spellings are the elements of its path, as given and as it is.
 	spellings [][]string
 }
@@ -27,6 +28,10 @@ type Root struct {
 // ErrOutside refuses what does not lie below the root. It is a *spec.Error with
 // CodeInvalidPath.
 var ErrOutside error = spec.New(spec.CodeInvalidPath, "it leads out of the workspace root")
+
+// ErrLink refuses a link where none is followed. It is a *spec.Error with
+// CodeNotDirectory.
+var ErrLink error = spec.New(spec.CodeNotDirectory, "a symbolic link stands in the way")
 
 // Mkdir makes the directory name in dir, or returns why not as an errno.
 type Mkdir func(dir int, name string) error
@@ -43,6 +48,11 @@ func New(dir string) (*Root, error) {
 	}
 	return r, nil
 }
+
+// NewStrict returns a Root of the directory dir, an O_PATH descriptor that it owns. Its
+// paths are absolute as if the directory were the root of everything, and lead through no
+// link.
+func NewStrict(dir int) *Root { return &Root{fd: dir, strict: true, spellings: [][]string{nil}} }
 
 // Close lets go of the directory.
 func (r *Root) Close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
@@ -110,7 +120,7 @@ func (r *Root) Open(p string, flags int, mkdir Mkdir) (int, error) {
 	if !r.WalkOnly {
 		fd, err := r.openBeneath(rel, flags)
 		switch err {
-		case unix.EXDEV, unix.EAGAIN, unix.ENOSYS, unix.EPERM:
+		case unix.EXDEV, unix.EAGAIN, unix.ENOSYS, unix.EPERM, unix.ELOOP:
 		case unix.ENOENT:
 			if flags&unix.O_DIRECTORY == 0 {
 				return -1, err
@@ -133,6 +143,9 @@ func (r *Root) openBeneath(rel string, flags int) (fd int, err error) {
 		flags |= unix.O_NOCTTY
 	}
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	if r.strict {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
 	err = sys.Retry(func() error {
 		fd, err = unix.Openat2(r.fd, rel, &how)
 		return err

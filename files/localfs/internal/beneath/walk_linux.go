@@ -153,6 +153,9 @@ func (w *walker) missing(e element, last bool) error {
 
 // follow goes where the link fd points to, if that is below the root.
 func (w *walker) follow(fd int) error {
+	if w.root.strict {
+		return ErrLink
+	}
 	if w.links++; w.links > maxLinks {
 		return unix.ELOOP
 	}

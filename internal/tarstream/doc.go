@@ -1,0 +1,30 @@
+// Package tarstream reads tar archives that nobody vouches for, and writes plain ones.
+//
+// # Reading
+//
+// A Reader takes one reading of an archive or none: where two programs could
+// understand an archive differently it is refused. It knows regular files,
+// directories, symbolic links and hard links, in POSIX ustar and pax and in GNU tar's
+// format. Everything else is refused by one of ten reasons, in an error that names the
+// entry: devices and FIFOs, sparse files, paths that are absolute or hold "..", an
+// entry that stands twice, below a file or behind a symbolic link, a hard link to what
+// is no earlier regular file, a checksum that is wrong, an archive without its end and
+// one with more after it than zeros.
+//
+// Names are bytes; a leading "./" and the slash behind a directory's name are taken
+// off, and the entry that is then empty, the top itself, is passed over.
+//
+// # What counts
+//
+// Limits bound an archive by how it is framed: each header 512 bytes, contents and
+// extended headers rounded up to 512, a hard link with the content of its file. What
+// Writer has written measures the same when it is read. Of the names that were seen
+// only hashes are kept, so that memory depends on Limits.Entries and on nothing that
+// an archive says.
+//
+// # What it does not promise
+//
+// A symbolic link stays inside by its text. Links that lead through each other can
+// still lead out, so whoever reads the tree that comes out of an archive resolves its
+// links below a rooted handle.
+package tarstream

@@ -1,0 +1,291 @@
+package tarstream
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// Options say what else is refused, and how much is taken.
+type Options struct {
+	Limits Limits
+	// UTF8 refuses a path or a link that is not UTF-8.
+	UTF8 bool
+	// CaseTwins refuses names that differ only in the case of their letters, which
+	// some file systems take for one, as duplicates.
+	CaseTwins bool
+}
+
+const blockBytes = 512
+
+// maxElement is the longest element of a path that common file systems take.
+const maxElement = 255
+
+// gate lets entries pass that an archive may hold.
+type gate struct {
+	o       Options
+	bytes   int64 // as Limits.ArchiveBytes counts
+	index   int   // of the entry that is looked at
+	entries int   // and directories that are implied
+	seen    *seen // nil: names are distinct, and no hard link is among them
+}
+
+func newGate(o Options, names bool) *gate {
+	o.Limits = o.Limits.withDefaults()
+	g := &gate{o: o}
+	if names || o.CaseTwins {
+		g.seen = newSeen(o.CaseTwins)
+	}
+	return g
+}
+
+func (g *gate) refuse(reason Reason, name, format string, args ...any) error {
+	return refuse(reason, g.index, name, format, args...)
+}
+
+// padded is what n bytes take in an archive.
+func padded(n int64) int64 { return (n + blockBytes - 1) / blockBytes * blockBytes }
+
+// count adds bytes to what the archive has.
+func (g *gate) count(n int64, name string) error {
+	if n > g.o.Limits.ArchiveBytes-g.bytes {
+		return g.refuse(ArchiveTooLarge, name, "the archive has more than %d bytes", g.o.Limits.ArchiveBytes)
+	}
+	g.bytes += n
+	return nil
+}
+
+// room counts an entry or a directory.
+func (g *gate) room(name string) error {
+	if g.entries == g.o.Limits.Entries {
+		return g.refuse(ArchiveTooLarge, name, "the archive has more than %d entries", g.o.Limits.Entries)
+	}
+	g.entries++
+	return nil
+}
+
+// size checks that of one file and counts it.
+func (g *gate) size(n int64, name string) error {
+	if n > min(g.o.Limits.FileBytes, math.MaxInt64-blockBytes) {
+		return g.refuse(FileTooLarge, name, "%d bytes, at most %d are allowed", n, g.o.Limits.FileBytes)
+	}
+	return g.count(padded(n), name)
+}
+
+// admit checks an entry whose headers have been counted, and takes it in. Of a hard
+// link it finds out the size.
+func (g *gate) admit(h *Header) error {
+	if detail := wrongPath(h.Path); detail != "" {
+		return g.refuse(BadPath, h.Path, "%s", detail)
+	}
+	if g.o.UTF8 && !utf8.ValidString(h.Path) {
+		return g.refuse(BadPath, h.Path, "not UTF-8")
+	}
+	if err := g.room(h.Path); err != nil {
+		return err
+	}
+	kind := stated
+	switch h.Type {
+	case File:
+		kind = h.Size
+	case Symlink:
+		kind = linked
+		if detail := wrongTarget(h.Path, h.Target); detail != "" {
+			return g.refuse(BadSymlink, h.Path, "%s", detail)
+		}
+		if g.o.UTF8 && !utf8.ValidString(h.Target) {
+			return g.refuse(BadSymlink, h.Path, "its target is not UTF-8")
+		}
+	case Hardlink:
+		size, detail := g.seen.file(h.Target)
+		if detail != "" {
+			return g.refuse(BadHardlink, h.Path, "%s", detail)
+		}
+		h.Size, kind = size, size
+	}
+	if h.Type == File || h.Type == Hardlink {
+		if err := g.size(h.Size, h.Path); err != nil {
+			return err
+		}
+	}
+	if g.seen == nil {
+		return nil
+	}
+	return g.add(h.Path, kind)
+}
+
+// add takes a name in, and the directories that it implies.
+func (g *gate) add(name string, kind int64) error {
+	s := g.seen
+	if dir := name[:max(strings.LastIndexByte(name, '/'), 0)]; dir != s.dir {
+		for i := range len(dir) + 1 {
+			if i > 0 && (i == len(dir) || dir[i] == '/') {
+				if err := g.imply(dir[:i], name); err != nil {
+					return err
+				}
+			}
+		}
+		s.dir = strings.Clone(dir)
+	}
+	sum := s.hash(name)
+	before, known := s.kinds[sum]
+	switch {
+	case !known:
+		if s.twin(name, sum) {
+			return g.refuse(Duplicate, name, "an earlier entry differs only in the case of its letters")
+		}
+	case before == implied && kind == stated:
+	case (before == implied || before == stated) != (kind == stated):
+		return g.refuse(PathConflict, name, "what is a directory elsewhere in the archive is none here, or the other way round")
+	default:
+		return g.refuse(Duplicate, name, "it is there already")
+	}
+	s.kinds[sum] = kind
+	return nil
+}
+
+// imply takes in a directory that the name of an entry speaks of.
+func (g *gate) imply(dir, name string) error {
+	s := g.seen
+	sum := s.hash(dir)
+	switch before, known := s.kinds[sum]; {
+	case known && before == linked:
+		return g.refuse(PathConflict, name, "it lies behind a symbolic link of the archive")
+	case known && before >= 0:
+		return g.refuse(PathConflict, name, "it lies below a file of the archive")
+	case known:
+		return nil
+	}
+	if s.twin(dir, sum) {
+		return g.refuse(Duplicate, name, "one of its directories differs from an earlier entry only in the case of its letters")
+	}
+	if err := g.room(name); err != nil {
+		return err
+	}
+	s.kinds[sum] = implied
+	return nil
+}
+
+// seen knows the names that an archive has had, by hashes of 128 bits with seeds that
+// nobody can guess.
+type seen struct {
+	seeds [2]maphash.Seed
+	kinds map[[2]uint64]int64
+	folds map[[2]uint64][2]uint64 // the hash of a name without case, and with; nil: twins may be
+	dir   string                  // that the last name lies in, and so do all above it
+}
+
+// What seen says of a name; that of a file is its size.
+const (
+	implied int64 = -1 - iota // a directory that only other names speak of
+	stated                    // a directory
+	linked                    // a symbolic link
+)
+
+func newSeen(caseTwins bool) *seen {
+	s := &seen{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, kinds: make(map[[2]uint64]int64)}
+	if caseTwins {
+		s.folds = make(map[[2]uint64][2]uint64)
+	}
+	return s
+}
+
+func (s *seen) hash(name string) [2]uint64 {
+	return [2]uint64{maphash.String(s.seeds[0], name), maphash.String(s.seeds[1], name)}
+}
+
+// twin notes a new name and reports whether another one differs from it only in case.
+func (s *seen) twin(name string, sum [2]uint64) bool {
+	if s.folds == nil {
+		return false
+	}
+	folded := s.hash(strings.Map(fold, name))
+	before, known := s.folds[folded]
+	s.folds[folded] = sum
+	return known && before != sum
+}
+
+// fold returns one and the same letter for all that differ only in case.
+func fold(r rune) rune {
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
+
+// file returns the size of an earlier regular file, or why there is none.
+func (s *seen) file(name string) (size int64, wrong string) {
+	if detail := wrongPath(name); detail != "" {
+		return 0, "its target: " + detail
+	}
+	size, known := s.kinds[s.hash(name)]
+	switch {
+	case !known:
+		return 0, "its target is no earlier entry"
+	case size < 0:
+		return 0, "its target is no regular file"
+	}
+	return size, ""
+}
+
+// wrongPath says what is wrong with the path of an entry.
+func wrongPath(p string) string {
+	switch {
+	case p == "":
+		return "an empty path"
+	case p[0] == '/':
+		return "an absolute path"
+	case len(p) > spec.MaxPathBytes:
+		return fmt.Sprintf("a path of %d bytes, at most %d are possible", len(p), spec.MaxPathBytes)
+	case strings.IndexByte(p, 0) >= 0:
+		return "a NUL byte"
+	}
+	for elem := range strings.SplitSeq(p, "/") {
+		switch {
+		case elem == "":
+			return "an empty element"
+		case elem == "." || elem == "..":
+			return "an element " + elem
+		case len(elem) > maxElement:
+			return fmt.Sprintf("an element of %d bytes, at most %d are possible", len(elem), maxElement)
+		}
+	}
+	return ""
+}
+
+// Escapes reports whether a symbolic link at path would be refused for its target:
+// one that is absolute, or leads above the top of the archive by its text.
+func Escapes(path, target string) bool { return wrongTarget(path, target) != "" }
+
+// wrongTarget says what is wrong with the target of a symbolic link.
+func wrongTarget(path, target string) string {
+	switch {
+	case target == "":
+		return "an empty target"
+	case target[0] == '/':
+		return "an absolute target"
+	case len(target) > spec.MaxPathBytes:
+		return fmt.Sprintf("a target of %d bytes, at most %d are possible", len(target), spec.MaxPathBytes)
+	case strings.IndexByte(target, 0) >= 0:
+		return "a target with a NUL byte"
+	}
+	depth := strings.Count(path, "/")
+	for elem := range strings.SplitSeq(target, "/") {
+		switch elem {
+		case "", ".":
+		case "..":
+			if depth--; depth < 0 {
+				return "a target outside of the archive"
+			}
+		default:
+			depth++
+		}
+	}
+	return ""
+}

@@ -31,7 +31,11 @@ func (sb *Sandbox) Dial(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, sb.wrap(err, "dial", address)
 	}
-	conn, err := dialer.Dial(ctx, network, address)
+	var conn net.Conn
+	err = sb.audited(ctx, spec.AuditRecord{Kind: spec.AuditDial, Path: network + " " + address}, func() error {
+		conn, err = dialer.Dial(ctx, network, address)
+		return err
+	})
 	return conn, sb.wrap(err, "dial", address)
 }
 
@@ -50,7 +54,11 @@ func (sb *Sandbox) Listen(ctx context.Context, network, address string) (net.Lis
 	if err != nil {
 		return nil, sb.wrap(err, "listen", address)
 	}
-	listener, err := dialer.Listen(ctx, network, address)
+	var listener net.Listener
+	err = sb.audited(ctx, spec.AuditRecord{Kind: spec.AuditListen, Path: network + " " + address}, func() error {
+		listener, err = dialer.Listen(ctx, network, address)
+		return err
+	})
 	return listener, sb.wrap(err, "listen", address)
 }
 

@@ -19,7 +19,20 @@ func (sb *Sandbox) OpenTerminal(ctx context.Context, o TerminalOptions) (*Termin
 	if err := o.Validate(); err != nil {
 		return nil, sb.wrap(err, "open terminal", o.Dir)
 	}
-	return sb.view(ctx, "open terminal", func(t driver.Terminaler) (driver.Terminal, error) { return t.OpenTerminal(ctx, o) })
+	record := auditCommand(spec.AuditTerminal, &Command{Args: o.Args, Dir: o.Dir, Env: o.Env, User: o.User})
+	return sb.view(ctx, "open terminal", func(t driver.Terminaler) (view driver.Terminal, err error) {
+		a, err := sb.announce(ctx, record)
+		if err != nil {
+			return nil, err
+		}
+		view, err = t.OpenTerminal(ctx, o)
+		a.end(err, func(r *spec.AuditRecord) {
+			if err == nil {
+				r.ID = view.ID()
+			}
+		})
+		return view, err
+	})
 }
 
 // AttachTerminal looks at a terminal of the place, with a replay of what is kept of its
@@ -61,7 +74,11 @@ func (sb *Sandbox) KillTerminal(ctx context.Context, id string, grace time.Durat
 	if err != nil {
 		return TerminalInfo{}, sb.wrap(err, "kill terminal", "")
 	}
-	info, err := terminaler.KillTerminal(ctx, id, grace)
+	var info TerminalInfo
+	err = sb.audited(ctx, spec.AuditRecord{Kind: spec.AuditTerminalKill, ID: id}, func() error {
+		info, err = terminaler.KillTerminal(ctx, id, grace)
+		return err
+	})
 	return info, sb.wrap(err, "kill terminal", "")
 }
 

@@ -121,10 +121,10 @@ func within(ctx context.Context, d driver.Driver, s berth.Spec, use func(*berth.
 }
 
 // provisionRow is a place made and one command run in it; its end is not timed.
-func provisionRow(name string, d driver.Driver, s berth.Spec, against alternative) row {
+func provisionRow(name string, d driver.Driver, s berth.Spec, against ...alternative) row {
 	var sb *berth.Sandbox
 	return row{
-		name: "provision and exec true", backend: name, slow: true, against: []alternative{against},
+		name: "provision and exec true", backend: name, slow: true, against: against,
 		ours: func(ctx context.Context) (err error) {
 			if sb, err = berth.Provision(ctx, d, s); err != nil {
 				return err
@@ -171,19 +171,23 @@ func benchProcess(ctx context.Context, h *harness, use user) error {
 func benchWall(level spec.Isolation) setup {
 	name := string(level)
 	return func(ctx context.Context, h *harness, use user) error {
-		d, _, err := processDriver(ctx, h)
+		d, bin, err := processDriver(ctx, h)
 		if err != nil {
 			return err
 		}
 		s := berth.Spec{Isolation: level}
-		bare := alternative{name: "bare bwrap", run: plain("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
-			"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", argv)}
+		bwrap := []string{
+			"bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+			"--disable-userns", "--cap-drop", "ALL", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run",
+		}
+		bare := alternative{name: "bare bwrap", run: plain(append(slices.Clip(bwrap), argv)...)}
+		ofGuest := alternative{name: "bare bwrap of the guest", run: plain(append(slices.Clip(bwrap), bin, "version")...)}
 		return within(ctx, d, s, func(sb *berth.Sandbox) error {
 			return use(sb, append([]row{
 				{name: "exec true", backend: name, ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}, bare}},
 				{name: "ping", backend: name, ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 				streamRow(name, sb, poured("the same through a pipe", pour...)),
-				provisionRow(name, d, s, bare),
+				provisionRow(name, d, s, bare, ofGuest),
 			}, fileRows(name, sb, h)...))
 		})
 	}

@@ -19,7 +19,8 @@ import (
 
 // fileRows are what files cost in a place.
 func fileRows(name string, sb *berth.Sandbox, h *harness) []row {
-	return append(smallFileRows(name, sb, h), batchRow(name, sb), globRow(name, sb), writeStreamRow(name, sb, h), readStreamRow(name, sb, h))
+	rows := append(smallFileRows(name, sb, h), batchRow(name, sb), globRow(name, sb), writeStreamRow(name, sb, h), readStreamRow(name, sb, h), watchRow(name, sb, h))
+	return append(rows, treeRows(name, sb)...)
 }
 
 // smallFileRows are a write and a read of 1 KiB against the same system calls here,

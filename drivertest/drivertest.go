@@ -28,8 +28,9 @@ type Options struct {
 	// Soak runs the cases too that repeat or move a lot, and the others with
 	// higher counts.
 	Soak bool
-	// Only, if set, runs the cases whose name it matches.
-	Only *regexp.Regexp
+	// Only, if set, runs the cases whose name it matches, Except leaves out those whose
+	// name it matches.
+	Only, Except *regexp.Regexp
 }
 
 func (o Options) withDefaults() Options {
@@ -85,7 +86,7 @@ func Cases() []Case {
 		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), terminateCases(), silenceCases(), backgroundCases(),
 		placeCases(), ownerCases(), keyCases(), fileCases(), rootCases(),
 		jobCases(), jobLogCases(), jobOwnerCases(), limitCases(), oomCases(),
-		hostileCases(), hostileGuestCases(), socketCases(), terminalCases(), terminalViewCases(), portCases(), portProgramCases(), eventCases(),
+		hostileCases(), hostileGuestCases(), socketCases(), terminalCases(), terminalViewCases(), watchCases(), portCases(), portProgramCases(), eventCases(), mixedCases(),
 	} {
 		all = append(all, topic...)
 	}

@@ -444,8 +444,6 @@ func portsListen(ctx context.Context, t T, e *Env) {
 		}
 		wantRead(t, "the second listening", other, "again")
 	}
-	_, err := e.Sandbox.Listen(ctx, "unix", e.file("none")+"/s")
-	wantError(t, "listen in a directory that is missing", err, spec.ErrFileNotFound)
 }
 
 // listedPort finds one among the ports of the place.

@@ -153,6 +153,8 @@ func portsFile(ctx context.Context, t T, e *Env) {
 	wantError(t, "listen where a file is", err, spec.ErrExists)
 	_, err = e.Sandbox.Dial(ctx, "unix", name)
 	wantError(t, "dial a file", err, spec.ErrUnavailable)
+	_, err = e.Sandbox.Listen(ctx, "unix", e.file("none")+"/s")
+	wantError(t, "listen in a directory that is missing", err, spec.ErrFileNotFound)
 	long := strings.Repeat("d", 100) + "/" + name
 	if err := fsys.Mkdir(ctx, long[:100], files.MkdirOptions{Parents: true}); err != nil {
 		t.Fatalf("mkdir: %v", err)

@@ -53,7 +53,8 @@ func (s *suite) close(ctx context.Context) error {
 func (s *suite) chosen() []Case {
 	var out []Case
 	for _, c := range Cases() {
-		if (s.options.Soak || !c.Soak) && (s.options.Only == nil || s.options.Only.MatchString(c.Name)) {
+		if (s.options.Soak || !c.Soak) && (s.options.Only == nil || s.options.Only.MatchString(c.Name)) &&
+			(s.options.Except == nil || !s.options.Except.MatchString(c.Name)) {
 			out = append(out, c)
 		}
 	}

@@ -7,24 +7,25 @@ type AuditKind string
 
 // The kinds of what is audited.
 const (
-	AuditCommand   AuditKind = "command"
-	AuditJob       AuditKind = "job" // its start; it ends in the place
-	AuditJobKill   AuditKind = "job_kill"
-	AuditHandOver  AuditKind = "job_hand_over"
-	AuditTerminate AuditKind = "terminate"
-	AuditTerminal  AuditKind = "terminal"
-	AuditTree      AuditKind = "tree_import"
-	AuditDial      AuditKind = "dial"
-	AuditListen    AuditKind = "listen"
-	AuditWrite     AuditKind = "file_write"
-	AuditBatch     AuditKind = "file_batch"
-	AuditMkdir     AuditKind = "file_mkdir"
-	AuditChmod     AuditKind = "file_chmod"
-	AuditCopy      AuditKind = "file_copy"
-	AuditMove      AuditKind = "file_move"
-	AuditRemove    AuditKind = "file_remove"
-	AuditClose     AuditKind = "close"
-	AuditDestroy   AuditKind = "destroy"
+	AuditCommand      AuditKind = "command"
+	AuditJob          AuditKind = "job" // its start; it ends in the place
+	AuditJobKill      AuditKind = "job_kill"
+	AuditHandOver     AuditKind = "job_hand_over"
+	AuditTerminate    AuditKind = "terminate"
+	AuditTerminal     AuditKind = "terminal"
+	AuditTerminalKill AuditKind = "terminal_kill"
+	AuditTree         AuditKind = "tree_import"
+	AuditDial         AuditKind = "dial"
+	AuditListen       AuditKind = "listen"
+	AuditWrite        AuditKind = "file_write"
+	AuditBatch        AuditKind = "file_batch"
+	AuditMkdir        AuditKind = "file_mkdir"
+	AuditChmod        AuditKind = "file_chmod"
+	AuditCopy         AuditKind = "file_copy"
+	AuditMove         AuditKind = "file_move"
+	AuditRemove       AuditKind = "file_remove"
+	AuditClose        AuditKind = "close"
+	AuditDestroy      AuditKind = "destroy"
 )
 
 // AuditRecord is one thing that a client does to a place, as that client tells it: a first
@@ -42,7 +43,7 @@ type AuditRecord struct {
 	Backend, Sandbox string
 	Key              Key
 
-	// ID is the command's, job's or terminal's, with Ended. Name is the key that it was
+	// ID is the command's, job's or terminal's, where it is known. Name is the key that it was
 	// started with, Owner a job's.
 	ID, Name, Owner string
 	Args            []string

@@ -23,7 +23,7 @@ const (
 	EventWatchBegun    EventKind = "watch_begun"
 	EventWatchOverflow EventKind = "watch_overflow"
 	EventDialled       EventKind = "dialled"  // a connection into the place
-	EventListened      EventKind = "listened" // something from outside is offered inside
+	EventListened      EventKind = "listened" // something from outside is offered inside or, with Ended, no longer
 	EventOOM           EventKind = "oom"      // beside the end of what was killed
 	EventKilled        EventKind = "killed"   // a tree was ended because somebody asked, or by its timeout
 	EventClosing       EventKind = "closing"  // the place ends; the last event

@@ -40,6 +40,9 @@ const (
 	OpRunning   Op = "running"
 
 	OpPlaceEvents Op = "events"
+	OpDial        Op = "dial"
+	OpListen      Op = "listen"
+	OpPorts       Op = "ports"
 
 	OpOpen   Op = filesys.Open
 	OpWrite  Op = filesys.Write

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/backend/fake/internal/event"
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
+	"github.com/berth-dev/berth/backend/fake/internal/port"
 	"github.com/berth-dev/berth/backend/fake/internal/programs"
 	"github.com/berth-dev/berth/backend/fake/internal/shell"
 	"github.com/berth-dev/berth/driver"
@@ -56,7 +57,8 @@ type place struct {
 	epoch     uint64
 	kernel    *kernel.Kernel // nil while the place does not run
 	ended     chan struct{}  // closed when it has ended
-	boot      int            // counts the stops on purpose
+	network   *port.Network
+	boot      int // counts the stops on purpose
 	removed   bool
 	clients   map[*session]bool
 	running   int                 // commands
@@ -189,7 +191,7 @@ func (p *place) start(a driver.Authority) (gone bool, err error) {
 
 // bootLocked starts the system and the timers.
 func (p *place) bootLocked() {
-	p.ended, p.feed = make(chan struct{}), event.New()
+	p.ended, p.feed, p.network = make(chan struct{}), event.New(), &port.Network{}
 	p.starts++
 	p.kernel = kernel.New(p.fs, p.programs, kernel.Hooks{Exec: p.exec, Space: p.disk.Take}, p.w.tick())
 	if ttl := p.spec.TTL; ttl > 0 {
@@ -310,6 +312,7 @@ func (p *place) kill(ctx context.Context, k *kernel.Kernel, lost error) error {
 	p.idle, p.end, p.idleDue = nil, nil, time.Time{}
 	p.commands, p.kept = map[string]*command{}, nil
 	close(p.ended)
+	p.network.Lose(errPlaceEnded)
 	if lost != nil {
 		p.feed.Lose(lost)
 	}

@@ -150,6 +150,7 @@ func (s *session) Close(ctx context.Context) error {
 	if already {
 		return nil
 	}
+	s.network().Leave(s, errPlaceEnded)
 	for _, c := range mine {
 		c.abandon()
 		c.kill(c.grace, "abandoned", s.client)

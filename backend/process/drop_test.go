@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +21,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/backend/process"
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -244,10 +247,22 @@ func TestDropForced(t *testing.T) {
 }
 
 // TestDropThreads defends: every thread of a dropped guest is the user that it became, with
-// no group, no capability in any set and no new privileges, while it serves.
+// no group, no capability in any set and no new privileges, while it serves: this program,
+// and the guest binary, which has no C in it and drops root without beginning again.
 func TestDropThreads(t *testing.T) {
 	dropping(t)
-	o := options(t)
+	bin, err := guest.Binary(within(t), "linux", runtime.GOARCH, guest.BinaryOptions{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"", bin.Path} {
+		o := options(t)
+		o.Guest.Path = path
+		testDropThreads(t, o)
+	}
+}
+
+func testDropThreads(t *testing.T, o process.Options) {
 	s := provision(t, open(t, o), spec.Spec{Key: "k", Isolation: spec.IsolationGuard})
 	must(t, s, "true")
 	data, err := os.ReadFile(filepath.Join(o.StateDir, "process", s.ID(), "record.json"))

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -31,6 +32,7 @@ func importTree(ctx context.Context, fsys files.FS, root string, r io.Reader, o 
 		}
 		var h *tarstream.Header
 		if h, err = im.in.Next(); err != nil {
+			err = unreadable(err)
 			break
 		}
 		if err = im.entry(h); err != nil {
@@ -43,6 +45,15 @@ func importTree(ctx context.Context, fsys files.FS, root string, r io.Reader, o 
 		err = im.finish()
 	}
 	return statsOf(counts, 0), err
+}
+
+// unreadable makes err, if it is the archive's source's own, one that says so.
+func unreadable(err error) error {
+	var known *spec.Error
+	if err == io.EOF || errors.As(err, &known) || spec.CodeOf(err) == "" {
+		return err
+	}
+	return &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("the archive could not be read: %w", err)}
 }
 
 // prepare makes the directory, or looks what is in it.

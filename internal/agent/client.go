@@ -233,7 +233,7 @@ func (cl *client) dispatch(s *wire.Stream, req *wire.Request) error {
 	case terminal.Serves(req.Op):
 		return a.terminals.Serve(s, req, terminal.Host{Peer: cl.peer, Allowed: cl.allowed})
 	case port.Serves(req.Op):
-		return a.ports.Serve(s, req, cl.profile.ChunkBytes)
+		return a.ports.Serve(s, req, cl.profile.ChunkBytes, cl.tell)
 	}
 	files := fileserver.Server{Files: a.files, Buffers: &a.buffers, ChunkBytes: cl.profile.ChunkBytes, Tell: cl.tell, Watches: &a.watches}
 	return files.Serve(s, req)

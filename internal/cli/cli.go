@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/jobscmd"
 	"github.com/berth-dev/berth/internal/cli/portcmd"
 	"github.com/berth-dev/berth/internal/cli/shellcmd"
+	"github.com/berth-dev/berth/internal/cli/treecmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/config"
 )
@@ -93,6 +94,7 @@ container, another machine over SSH. It behaves the same in all of them.`,
 		filescmd.NewCp(&a.Env), filescmd.NewCat(&a.Env), filescmd.NewWrite(&a.Env), filescmd.New(&a.Env), jobscmd.New(&a.Env), shellcmd.NewShell(&a.Env), shellcmd.NewTerminals(&a.Env),
 		portcmd.NewDial(&a.Env), portcmd.NewForward(&a.Env), portcmd.NewPorts(&a.Env),
 		eventcmd.NewEvents(&a.Env), eventcmd.NewAudit(&a.Env),
+		treecmd.NewExport(&a.Env), treecmd.NewImport(&a.Env), treecmd.NewManifest(&a.Env),
 		newDoctor(a), newConform(a), newVersion(a), newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp())

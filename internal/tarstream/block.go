@@ -107,12 +107,12 @@ func (b *block) parse() (h rawHeader, wrong string) {
 	if gnu {
 		number(fieldGNUAccess)
 		number(fieldGNUChange)
-		ok = ok && !bytes.ContainsFunc(b.of(fieldGNURest), isSet)
+		ok = ok && zeros(b.of(fieldGNURest))
 	} else {
 		if prefix := text(fieldPrefix); prefix != "" {
 			h.name = prefix + "/" + h.name
 		}
-		ok = ok && !bytes.ContainsFunc(b.of(fieldPad), isSet)
+		ok = ok && zeros(b.of(fieldPad))
 	}
 	switch {
 	case !ok:
@@ -123,7 +123,15 @@ func (b *block) parse() (h rawHeader, wrong string) {
 	return h, ""
 }
 
-func isSet(r rune) bool { return r != 0 }
+// zeros reports whether there is nothing else in b.
+func zeros(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // checked reports whether the checksum is that of the block.
 func (b *block) checked() bool {
@@ -145,7 +153,7 @@ func (b *block) checksum() int64 {
 // cString reads a text, after which a field holds only zeros.
 func cString(b []byte) (string, bool) {
 	text, rest, _ := bytes.Cut(b, []byte{0})
-	return string(text), !bytes.ContainsFunc(rest, isSet)
+	return string(text), zeros(rest)
 }
 
 // numeric reads a number in octal digits, or in base 256 as GNU tar has it.

@@ -270,19 +270,18 @@ func (r *Reader) end() error {
 	if _, err := io.ReadFull(r.src, b[:]); err != nil {
 		return r.ended(err, "within its end marker")
 	}
-	for rest := 0; ; {
-		if bytes.ContainsFunc(b[:], isSet) {
+	for rest, n := 0, len(b); ; {
+		if !zeros(b[:n]) {
 			return r.refuse(BadHeader, "something else than zeros in or after the end marker")
-		}
-		n, err := io.ReadFull(r.src, b[:])
-		if err == io.EOF {
-			return io.EOF
-		}
-		if err != nil && err != io.ErrUnexpectedEOF {
-			return err
 		}
 		if rest += n; rest > maxTrailer {
 			return r.refuse(BadHeader, "more than %d zeros after the end marker", maxTrailer)
+		}
+		var err error
+		if n, err = r.src.Read(b[:]); n == 0 && err == io.EOF {
+			return io.EOF
+		} else if n == 0 && err != nil {
+			return r.ended(err, "within its last block")
 		}
 	}
 }

@@ -235,14 +235,20 @@ func TestTruncatedAnywhere(t *testing.T) {
 	}
 }
 
-// What cannot be read is no fault of the archive: the source's error comes back.
+// What cannot be read is no fault of the archive: the source's error comes back. A source
+// that says itself that it was cut is an archive that was, also behind its end marker.
 func TestSourceError(t *testing.T) {
 	data := archive(t, file("a", strings.Repeat("x", 3000)))
 	broken := errors.New("the disk broke")
-	for n := 0; n < len(data); n += 100 {
+	for n := 0; n <= len(data); n += 128 {
 		_, err := readAll(io.MultiReader(bytes.NewReader(data[:n]), iotest.ErrReader(broken)), tarstream.Options{})
 		if !errors.Is(err, broken) {
 			t.Fatalf("after %d bytes: %v", n, err)
+		}
+		_, err = readAll(io.MultiReader(bytes.NewReader(data[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)), tarstream.Options{})
+		var refused *tarstream.RefusedError
+		if !errors.As(err, &refused) || refused.Reason != tarstream.Truncated {
+			t.Fatalf("cut after %d bytes: %v", n, err)
 		}
 	}
 }

@@ -33,6 +33,10 @@
 // What is small and many - the matches and lines of a search, the files of a batch -
 // is a stream of records in data frames, which says nothing about where frames end.
 //
+// A directory travels as a tar archive in data frames, in either direction. Its end marker
+// proves nothing: the end frame does, and the reply behind it, which counts what was in it
+// (export) or has landed (import). The host reads both with the same strict reader.
+//
 // The side that opened a stream closes it first; the guest reads to the end before
 // it closes. A stream that ends without FrameEnd or a final reply was cut: nothing
 // is ever inferred from silence.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -94,8 +93,8 @@ func EventArgs(args []Bytes) []Bytes {
 	return args
 }
 
-// maxEventText bounds the short texts of an event: names, a reason, an address.
-const maxEventText = 512
+// MaxEventText bounds the short texts of an event: names, a reason, an address.
+const MaxEventText = 512
 
 // Spec checks and converts what a guest said. A kind that this side does not know is no
 // error as long as it is a word: newer guests have more of them.
@@ -107,9 +106,8 @@ func (e *PlaceEvent) Spec() (spec.Event, error) {
 		total += len(a)
 	}
 	if e.Seq < 1 || e.TimeUnixNS < 0 || e.Kind == "" || !word(e.Kind) || e.PID < 0 || e.PID > math.MaxInt32 || e.Count < 0 ||
-		max(len(e.Client), len(e.ID), len(e.Key), len(e.Owner), len(e.Address), len(e.Reason)) > maxEventText ||
-		len(args) > MaxEventArgs || total > MaxEventArgBytes || max(len(e.Path), len(e.OldPath)) > spec.MaxPathBytes ||
-		strings.ContainsRune(e.Address, '\n') {
+		max(len(e.Client), len(e.ID), len(e.Key), len(e.Owner), len(e.Address), len(e.Reason)) > MaxEventText ||
+		len(args) > MaxEventArgs || total > MaxEventArgBytes || max(len(e.Path), len(e.OldPath)) > spec.MaxPathBytes {
 		return spec.Event{}, violation("event %d, %.64q, out of range", e.Seq, e.Kind)
 	}
 	out := spec.Event{

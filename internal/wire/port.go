@@ -40,7 +40,7 @@ type Conn struct {
 
 // Check refuses what no kernel says of a socket of a network that was asked for.
 func (c *Conn) Check(network string) error {
-	ok := c.Network == network || network == "tcp" && (c.Network == "tcp4" || c.Network == "tcp6")
+	ok := c.Network == network && network != "tcp" || network == "tcp" && (c.Network == "tcp4" || c.Network == "tcp6")
 	for _, a := range []Bytes{c.Local, c.Remote} {
 		ok = ok && (len(a) == 0 || addressOf(c.Network, string(a)))
 	}

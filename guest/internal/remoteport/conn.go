@@ -178,11 +178,12 @@ var errReset = &spec.Error{Code: spec.CodeUnavailable, Err: syscall.ECONNRESET}
 func (c *conn) failed(err error, until *atomic.Int64) error {
 	timeout, ok := errors.AsType[net.Error](err)
 	late := ok && timeout.Timeout()
+	_, said := errors.AsType[*spec.Error](err)
 	ready := c.ready(until)
 	switch {
 	case late && ready != nil, isClosed(c.closed):
 		return ready
-	case spec.CodeOf(err) != "" || errors.Is(err, wire.ErrProtocol):
+	case said || errors.Is(err, wire.ErrProtocol):
 		return c.st.Failed(context.Background(), err, ask.Reads)
 	case isClosed(c.st.Finished()):
 		return errReset

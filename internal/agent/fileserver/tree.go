@@ -63,7 +63,7 @@ func (v *Server) importTree(ctx context.Context, s *wire.Stream, r *wire.TreeReq
 		Limits: tree.Limits{FileBytes: r.FileBytes, ArchiveBytes: r.ArchiveBytes, Entries: r.Entries},
 	})
 	if stats.Entries() > 0 {
-		v.Tell(wire.PlaceEvent{Kind: string(spec.EventFileWritten), Path: r.Root})
+		v.Tell(wire.PlaceEvent{Kind: string(spec.EventTreeImported), Path: r.Root, Count: int64(stats.Entries())})
 	}
 	return stream.Reply(s, &wire.Reply{Err: wire.FromError(err), Tree: counts(stats)})
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // dial connects, and then carries the connection.
-func (v *Server) dial(s *wire.Stream, req *wire.PortRequest, chunk int) error {
+func (v *Server) dial(s *wire.Stream, req *wire.PortRequest, chunk int, tell func(wire.PlaceEvent)) error {
 	if err := spec.ValidateAddress(req.Network, string(req.Address), false); err != nil {
 		return err
 	}
@@ -34,6 +34,7 @@ func (v *Server) dial(s *wire.Stream, req *wire.PortRequest, chunk int) error {
 	if err != nil {
 		return answer(err, spec.CodeUnavailable)
 	}
+	tell(event(spec.EventDialled, req))
 	if err := stream.Reply(s, &wire.Reply{Conn: connOf(conn.LocalAddr(), conn.RemoteAddr())}); err != nil {
 		abort(conn)
 		return err

@@ -86,7 +86,7 @@ func (l *listener) close() {
 var errOver = spec.New(spec.CodeUnavailable, "nobody listens any more")
 
 // listen listens until the host has had enough or is gone.
-func (v *Server) listen(s *wire.Stream, req *wire.PortRequest) error {
+func (v *Server) listen(s *wire.Stream, req *wire.PortRequest, tell func(wire.PlaceEvent)) error {
 	if err := spec.ValidateAddress(req.Network, string(req.Address), true); err != nil {
 		return err
 	}
@@ -99,6 +99,10 @@ func (v *Server) listen(s *wire.Stream, req *wire.PortRequest) error {
 		return err
 	}
 	defer v.remove(req.Listener)
+	told := event(spec.EventListened, req)
+	tell(told)
+	told.Ended = true
+	defer tell(told)
 	if err := stream.Reply(s, &wire.Reply{Conn: connOf(l.Addr(), nil)}); err != nil {
 		return err
 	}

@@ -70,19 +70,26 @@ func Serves(op wire.Op) bool {
 }
 
 // Serve serves one operation on its stream. An error that it returns has not been sent.
-// chunk is the largest data frame that the host wants.
-func (v *Server) Serve(s *wire.Stream, req *wire.Request, chunk int) error {
+// chunk is the largest data frame that the host wants; tell is told of what is dialled and
+// listened on.
+func (v *Server) Serve(s *wire.Stream, req *wire.Request, chunk int, tell func(wire.PlaceEvent)) error {
 	switch {
 	case req.Op == wire.OpPorts:
 		return v.list(s)
 	case req.Port == nil:
 		return stream.ErrIncomplete
 	case req.Op == wire.OpDial:
-		return v.dial(s, req.Port, chunk)
+		return v.dial(s, req.Port, chunk, tell)
 	case req.Op == wire.OpListen:
-		return v.listen(s, req.Port)
+		return v.listen(s, req.Port, tell)
 	}
 	return v.accept(s, req.Port, chunk)
+}
+
+// event says what is done with the address of a request.
+func event(kind spec.EventKind, req *wire.PortRequest) wire.PlaceEvent {
+	address := req.Network + " " + string(req.Address)
+	return wire.PlaceEvent{Kind: string(kind), Address: address[:min(len(address), wire.MaxEventText)]}
 }
 
 // Close ends every listening and removes the sockets in the file system. Nobody listens

@@ -181,7 +181,7 @@ func (t *Terminal) bye(client string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, v := range t.viewers {
-		if v.peer.Name != client {
+		if v.peer == nil || v.peer.Name != client { // nil: it is expected, and lapses
 			continue
 		}
 		if v.stream != nil {

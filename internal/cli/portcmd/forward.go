@@ -134,8 +134,9 @@ func (f *forwarder) open(ctx context.Context, r route) error {
 
 // cause gives a failure to listen on this machine its code.
 func cause(err error) error {
+	var coded *spec.Error
 	switch {
-	case spec.CodeOf(err) != "":
+	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, os.ErrPermission):
 		return &spec.Error{Code: spec.CodePermission, Err: err}

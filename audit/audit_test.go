@@ -177,7 +177,10 @@ func TestCut(t *testing.T) {
 	secret := strings.Repeat("s3cret", 10)
 	log, path := open(t, audit.Options{Secrets: []string{secret}})
 	for _, args := range [][]string{
-		{strings.Repeat("x", 1<<20)}, make([]string, 100_000), {strings.Repeat("\x00\xff", 60_000)}, {strings.Repeat(secret, 20_000)},
+		{strings.Repeat("x", 1<<20)},
+		make([]string, 100_000),
+		{strings.Repeat("\x00\xff", 60_000)},
+		{strings.Repeat(secret, 20_000)},
 		{strings.Repeat("x", audit.MaxLineBytes-30) + secret},
 	} {
 		r := spec.AuditRecord{Kind: spec.AuditCommand, Name: "n", Args: args, Err: strings.Repeat("\x01", 50_000)}

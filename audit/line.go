@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -175,6 +174,3 @@ func (l *Line) exact() error {
 	}
 	return nil
 }
-
-// Command is the command line of a record for a person.
-func (l *Line) Command() string { return strings.Join(l.Args, " ") }

@@ -162,7 +162,7 @@ func benchProcess(ctx context.Context, h *harness, use user) error {
 			{name: "ping", backend: "process", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
 			streamRow("process", sb, poured("the same through a pipe", pour...)),
 			provisionRow("process", d, s, alternative{name: "fork+exec of the guest", run: forkExec(bin, "version")}),
-		}, fileRows("process", sb, h)...))
+		}, append(fileRows("process", sb, h), portRows("process", sb, h)...)...))
 	})
 }
 

@@ -12,16 +12,15 @@ type Watcher interface {
 	// it has called ready, which may be nil: never concurrently, in the order in which it
 	// was seen. It returns tell's error, the context's, CodeFileNotFound once what is
 	// watched is gone itself (after its last event), or how the place was lost.
-	//
 	// Nothing that lasts is missed: what has appeared in a directory before that could be
 	// watched is told as created. What is there for a moment only may be. Where more
 	// happens than the place keeps, or the place was out of reach, a WatchOverflow says
 	// that events are missing and what is watched must be read again; the watch goes on.
 	// A tell that is slow is an overflow in the end and never memory.
 	//
-	// A symbolic link is not followed, but as name itself. Where the kernel's watches do
-	// not suffice the error is CodeUnavailable with a hint, before ready; later it is an
-	// overflow.
+	// What takes a name is told as created, also where it replaces what had it. A symbolic
+	// link is not followed, but as name itself. Where the kernel's watches do not suffice
+	// the error is CodeUnavailable with a hint, before ready; later it is an overflow.
 	Watch(ctx context.Context, name string, o WatchOptions, ready func(), tell func(WatchEvent) error) error
 }
 
@@ -31,7 +30,8 @@ type WatchOptions struct {
 	// directory costs a watch of the kernel, a file none.
 	Recursive bool
 	// Exclude are patterns as in GlobOptions: what matches is not told, and a directory
-	// that does is not watched.
+	// that does is not watched. With it or Gitignore a renamed directory is told as removed
+	// and created.
 	Exclude []string
 	// Gitignore leaves out what git would ignore, as in GlobOptions, by the rules as they
 	// were when the directory was met.

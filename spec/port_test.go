@@ -39,12 +39,24 @@ func TestValidateAddress(t *testing.T) {
 		listen           bool
 		code             spec.Code
 	}{
-		{"tcp", "localhost:80", false, ""}, {"tcp4", ":1", false, ""}, {"tcp6", "[::1]:65535", false, ""}, {"tcp", ":0", true, ""},
-		{"unix", "a", false, ""}, {"unix", "@a", true, ""}, {"unix", "/a\xff", false, ""},
-		{"tcp", ":0", false, spec.CodeInvalid}, {"tcp", "80", false, spec.CodeInvalid}, {"tcp", ":http", false, spec.CodeInvalid},
-		{"tcp", ":-1", false, spec.CodeInvalid}, {"tcp", "a/b:1", false, spec.CodeInvalid}, {"tcp", strings.Repeat("a", 254) + ":1", false, spec.CodeInvalid},
-		{"udp", ":1", false, spec.CodeInvalid}, {"", "", false, spec.CodeInvalid}, {"unix", "@", true, spec.CodeInvalid},
-		{"unix", "", false, spec.CodeInvalidPath}, {"unix", "a\x00", false, spec.CodeInvalidPath},
+		{"tcp", "localhost:80", false, ""},
+		{"tcp4", ":1", false, ""},
+		{"tcp6", "[::1]:65535", false, ""},
+		{"tcp", ":0", true, ""},
+		{"unix", "a", false, ""},
+		{"unix", "@a", true, ""},
+		{"unix", "/a\xff", false, ""},
+		{"tcp", ":0", false, spec.CodeInvalid},
+		{"tcp", "80", false, spec.CodeInvalid},
+		{"tcp", ":http", false, spec.CodeInvalid},
+		{"tcp", ":-1", false, spec.CodeInvalid},
+		{"tcp", "a/b:1", false, spec.CodeInvalid},
+		{"tcp", strings.Repeat("a", 254) + ":1", false, spec.CodeInvalid},
+		{"udp", ":1", false, spec.CodeInvalid},
+		{"", "", false, spec.CodeInvalid},
+		{"unix", "@", true, spec.CodeInvalid},
+		{"unix", "", false, spec.CodeInvalidPath},
+		{"unix", "a\x00", false, spec.CodeInvalidPath},
 	} {
 		if err := spec.ValidateAddress(tt.network, tt.address, tt.listen); spec.CodeOf(err) != tt.code {
 			t.Errorf("%s %.40q: %v, want %q", tt.network, tt.address, err, tt.code)

@@ -3,13 +3,11 @@ package fake
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/disk"
+	"github.com/berth-dev/berth/backend/fake/internal/environ"
 	"github.com/berth-dev/berth/backend/fake/internal/event"
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
@@ -29,9 +27,6 @@ var (
 	errClosed  = spec.New(spec.CodeNotFound, "the session is closed")
 	errCrashed = spec.New(spec.CodeUnknownOutcome, "the place has crashed")
 )
-
-// defaultPath is the PATH of places.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // place is one place: files that stay, and a system that runs or does not.
 type place struct {
@@ -93,24 +88,9 @@ func newPlace(d *Driver, s *spec.Spec, n int) (*place, error) {
 	for name, run := range d.options.Programs {
 		p.programs[name] = program(p, run)
 	}
-	p.env = placeEnv(d.options.Env, s.Env)
+	p.env = environ.Place(d.options.Env, s.Env)
 	p.jobs = job.New(p.fs)
 	return p, p.furnish()
-}
-
-// placeEnv is the environment of a place: defaults, the driver's and the spec's,
-// without what makes a shell run a file before its script.
-func placeEnv(base []string, own map[string]string) []string {
-	env := map[string]string{"PATH": defaultPath, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
-	maps.Copy(env, environMap(base))
-	maps.Copy(env, own)
-	delete(env, "BASH_ENV")
-	delete(env, "ENV")
-	out := make([]string, 0, len(env))
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, name+"="+env[name])
-	}
-	return out
 }
 
 // furnish makes the files that a place begins with.
@@ -410,14 +390,4 @@ func (p *place) owned(backend string) spec.Owned {
 		Key: p.key, ID: p.id, Backend: backend, State: p.state(), Ephemeral: p.ephemeral, Image: p.spec.Image, Workdir: p.spec.Workdir,
 		Isolation: p.spec.Isolation, Created: p.created, IdleTimeout: p.spec.IdleTimeout, TTL: p.spec.TTL,
 	}
-}
-
-// pathOf is the PATH of an environment.
-func pathOf(env []string) string {
-	for _, e := range env {
-		if path, ok := strings.CutPrefix(e, "PATH="); ok {
-			return path
-		}
-	}
-	return defaultPath
 }

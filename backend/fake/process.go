@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/backend/fake/internal/environ"
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/backend/fake/internal/stream"
@@ -157,7 +158,7 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 	if dir == "" || dir[0] != '/' {
 		dir = p.spec.Workdir + "/" + dir
 	}
-	attr := kernel.Attr{Args: c.spec.Args, Dir: dir, Env: p.environ(c.spec, dir), Path: pathOf(p.env), Umask: 0o022, Limits: c.spec.Rlimits, Value: c}
+	attr := kernel.Attr{Args: c.spec.Args, Dir: dir, Env: p.environ(c.spec, dir), Path: environ.Path(p.env), Umask: 0o022, Limits: c.spec.Rlimits, Value: c}
 	if c.spec.Umask != nil {
 		attr.Umask = uint32(*c.spec.Umask)
 	}

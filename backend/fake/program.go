@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/berth-dev/berth/backend/fake/internal/environ"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/spec"
@@ -54,7 +55,7 @@ func program(p *place, run Program) kernel.Main {
 		ctx, cancel := proc.Context()
 		defer cancel()
 		return run(ctx, &Invocation{
-			Args: proc.Args(), Env: environMap(proc.Env()), Dir: proc.Dir(), PID: proc.PID,
+			Args: proc.Args(), Env: environ.Map(proc.Env()), Dir: proc.Dir(), PID: proc.PID,
 			Stdin: proc.FD(0), Stdout: proc.FD(1), Stderr: proc.FD(2), Files: p.fs, proc: proc,
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/backend/fake/internal/environ"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/spec"
 )
@@ -174,7 +175,7 @@ func (w *World) On(match Match, reply Reply) *Rule {
 
 // intercept notes a call and returns what answers it, or nil.
 func (w *World) intercept(p *place, proc *kernel.Proc, args []string, stdin *recording) kernel.Main {
-	c := &Call{Key: p.key, Args: slices.Clone(args), Env: environMap(proc.Env()), Dir: proc.Dir(), Nested: stdin == nil, stdin: stdin}
+	c := &Call{Key: p.key, Args: slices.Clone(args), Env: environ.Map(proc.Env()), Dir: proc.Dir(), Nested: stdin == nil, stdin: stdin}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.script.calls = append(w.script.calls, c)
@@ -205,15 +206,6 @@ func (r Reply) main(proc *kernel.Proc) int {
 		proc.Die(int(r.Signal))
 	}
 	return r.Exit
-}
-
-func environMap(entries []string) map[string]string {
-	out := make(map[string]string, len(entries))
-	for _, e := range entries {
-		name, value, _ := strings.Cut(e, "=")
-		out[name] = value
-	}
-	return out
 }
 
 // clone returns a copy that its holder may change.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/internal/place"
@@ -71,7 +72,7 @@ func New(o Options) (driver.Driver, error) {
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Backend: name, Path: o.StateDir, Err: errors.New("the state directory is not an absolute path")}
 	}
 	if o.BaseEnv == nil {
-		o.BaseEnv = place.BaseEnv(os.Environ())
+		o.BaseEnv = environ.Base(os.Environ())
 	}
 	o.Guest.AllowSelf = true
 	config, _ := os.UserConfigDir() // without one there is nothing to hide in it

@@ -27,13 +27,13 @@ type command struct {
 	id, key string
 	name    string // argv[0]
 	grace   time.Duration
-	job     bool        // a job's, whose record keeper has
-	console *console    // a terminal's; nil for others
+	job     bool     // a job's, whose record keeper has
+	console *console // a terminal's; nil for others
 	// held is its end of its terminal, if it has one. A program may close that and open it
 	// again, or close it right before it ends: until then it is not hung up.
-	held *os.File
-	client  string      // the session that asked for it first
-	feed    *event.Feed // which is told of its ends
+	held   *os.File
+	client string      // the session that asked for it first
+	feed   *event.Feed // which is told of its ends
 
 	// ready is closed when the command has started or has failed to; what
 	// follows is fixed from then on.

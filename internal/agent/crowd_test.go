@@ -45,7 +45,8 @@ func TestStartInACrowd(t *testing.T) {
 			r := h.mustStart(req)
 			eventually(t, "it has written and is its last program", func() bool {
 				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", r.started.PID))
-				return string(comm) == "sleep\n" && strings.Count(r.out[0].String(), "\n") == 2
+				fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.started.PID))
+				return string(comm) == "sleep\n" && len(fds) == 3 && strings.Count(r.out[0].String(), "\n") == 2
 			})
 			fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.started.PID))
 			for i := range fds {

@@ -48,7 +48,7 @@ func Main(args []string) int {
 	case "launch":
 		err = proc.Become()
 	case "relay":
-		err = relay(args, os.Stdin, os.Stdout)
+		err = runRelay(args, os.Stdin, os.Stdout)
 	case "version":
 		fmt.Println(Version())
 	default:

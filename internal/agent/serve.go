@@ -27,6 +27,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/agent/terminal"
 	"github.com/berth-dev/berth/internal/agent/wall"
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -165,7 +166,7 @@ func newAgent(cfg *config) (*agent, error) {
 		return nil, err
 	}
 	feed := event.New()
-	a := &agent{cfg: cfg, env: placeEnv(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	a := &agent{cfg: cfg, env: environ.Place(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
 	a.terminals = terminal.NewRegistry(&a.buffers, cfg.resume, a.startTerminal)
 	cfg.limit.SpareThreads()
 	a.first = cfg.stdio // such a place ends with its guest
@@ -186,7 +187,7 @@ func openFiles(cfg *config) (files.FS, error) {
 
 // run serves until the place ends, then ends what lives in it.
 func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
-	a.openPorts(listener)
+	a.ports = port.New(a.cfg.workdir, portScope[a.cfg.peer], listener, &a.buffers)
 	go a.reaper.Run()
 	go a.heed(signals)
 	a.feed.Record(wire.PlaceEvent{Kind: string(spec.EventStarted), PID: os.Getpid()})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/lapsed"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -22,13 +23,13 @@ type table struct {
 	byID    map[string]*command
 	byKey   map[string]*command
 	waiting map[string][]chan struct{} // for an id to become known
-	lapsed  *lapsed
+	lapsed  *lapsed.IDs
 	kept    []*command // with a key, ended, oldest first
 	bytes   int64      // of output in kept
 }
 
 func newTable(resume time.Duration) *table {
-	return &table{lapsed: newLapsed(resume), byID: map[string]*command{}, byKey: map[string]*command{}, waiting: map[string][]chan struct{}{}}
+	return &table{lapsed: lapsed.New(resume), byID: map[string]*command{}, byKey: map[string]*command{}, waiting: map[string][]chan struct{}{}}
 }
 
 // claim returns the command that req means, held by its caller: a known one by id
@@ -43,7 +44,7 @@ func (t *table) claim(req *wire.ExecRequest, owner string) (c *command, fresh bo
 			c.aliases = append(c.aliases, req.ID)
 		}
 	}
-	if c == nil && t.lapsed.has(req.ID) {
+	if c == nil && t.lapsed.Has(req.ID) {
 		return nil, false
 	}
 	if c == nil {
@@ -142,7 +143,7 @@ func (t *table) removeLocked(c *command) {
 	for _, id := range append(c.aliases, c.id) {
 		if t.byID[id] == c {
 			delete(t.byID, id)
-			t.lapsed.add(id)
+			t.lapsed.Add(id)
 		}
 	}
 	c.aliases = nil
@@ -159,7 +160,7 @@ func (t *table) unalias(c *command, id string) {
 		if a == id {
 			c.aliases = append(c.aliases[:i], c.aliases[i+1:]...)
 			delete(t.byID, id)
-			t.lapsed.add(id)
+			t.lapsed.Add(id)
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent/proc"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/agent/terminal"
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -52,7 +53,7 @@ func (t *console) shape(l *proc.Launch, c *spec.Command) {
 	l.Env = slices.DeleteFunc(l.Env, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, given := c.Env[name]
-		return !given && name != tagName && slices.Contains(t.unset, name)
+		return !given && name != environ.Tag && slices.Contains(t.unset, name)
 	})
 }
 

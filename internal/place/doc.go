@@ -38,9 +38,8 @@
 // A guest that root starts may become another user by itself (Plan.Drop). The listener is
 // made here all the same, so that root is who listens as far as a client can tell; the
 // record names the user, so that the guest is still known for ours. What lies in the
-// place's directory is root's on disk: the plan has it idmapped, in a mount namespace
-// that a thread of this program makes, in which it starts the guest, and with which it
-// ends. No other thread sees it.
+// place's directory is root's on disk: the plan has it idmapped, in the mount namespace
+// of a thread that starts the guest and ends. No other thread sees it.
 //
 // # Platform
 //

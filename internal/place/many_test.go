@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/internal/wire"
@@ -36,7 +37,7 @@ func client(dir, exe string) int {
 	guest := func(_ context.Context, l place.Launch) (place.Plan, error) {
 		return place.Plan{Path: exe, Args: append([]string{reexecGuest}, l.Args...)}, nil
 	}
-	r := &place.Root{Dir: dir, Owner: "test", BaseEnv: place.BaseEnv(os.Environ()), Guest: guest}
+	r := &place.Root{Dir: dir, Owner: "test", BaseEnv: environ.Base(os.Environ()), Guest: guest}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for range each {

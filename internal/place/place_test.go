@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/place/remote"
 	"github.com/berth-dev/berth/internal/wire"
@@ -66,7 +67,7 @@ func says(text string) place.Starter {
 
 func newRoot(t *testing.T) *place.Root {
 	t.Helper()
-	r := &place.Root{Dir: filepath.Join(t.TempDir(), "state"), Owner: "test", BaseEnv: append(place.BaseEnv(os.Environ()), quickExit), Guest: self}
+	r := &place.Root{Dir: filepath.Join(t.TempDir(), "state"), Owner: "test", BaseEnv: append(environ.Base(os.Environ()), quickExit), Guest: self}
 	t.Cleanup(func() { clear(t, r) })
 	return r
 }

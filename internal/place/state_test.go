@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
@@ -22,7 +23,7 @@ import (
 // directory and the chosen environment only; and that its files are closed to others.
 func TestGuestProcess(t *testing.T) {
 	r := newRoot(t)
-	r.BaseEnv = place.BaseEnv([]string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "LD_PRELOAD=x", "AWS_SECRET=x", "TZ=UTC"})
+	r.BaseEnv = environ.Base([]string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "LD_PRELOAD=x", "AWS_SECRET=x", "TZ=UTC"})
 	s := keyed("k")
 	s.Env = map[string]string{"TZ": "spec\xff wins", "EXTRA": "1"}
 	_, rec := provision(t, r, s, place.ProvisionOptions{})

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/spec"
 )
@@ -326,7 +327,7 @@ func inNamespace(dir, do string) int {
 		fmt.Println(err)
 		return 1
 	}
-	r, ctx := &place.Root{Dir: dir, Owner: "test", BaseEnv: place.BaseEnv(os.Environ()), Guest: self}, context.Background()
+	r, ctx := &place.Root{Dir: dir, Owner: "test", BaseEnv: environ.Base(os.Environ()), Guest: self}, context.Background()
 	switch do {
 	case "provision":
 		conn, rec, err := r.Provision(ctx, keyed("k"), place.ProvisionOptions{})

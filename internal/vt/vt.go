@@ -7,12 +7,12 @@ import "slices"
 type state byte
 
 const (
-	ground state = iota
-	escape       // after ESC
-	inter        // after ESC and an intermediate byte
-	csi          // in a control sequence
-	text         // in a string: OSC, DCS, SOS, PM, APC
-	textEnd      // after ESC in a string
+	ground  state = iota
+	escape        // after ESC
+	inter         // after ESC and an intermediate byte
+	csi           // in a control sequence
+	text          // in a string: OSC, DCS, SOS, PM, APC
+	textEnd       // after ESC in a string
 )
 
 const (

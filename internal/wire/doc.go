@@ -30,8 +30,9 @@
 // complete). Bulk data and the control of a command never share a stream. A
 // receiver states the largest payload that it takes of each kind and refuses more.
 //
-// What is small and many - the matches and lines of a search, the files of a batch -
-// is a stream of records in data frames, which says nothing about where frames end.
+// What is small and many - the matches and lines of a search, the files of a batch, the
+// changes of a watch - is a stream of records in data frames, which says nothing about
+// where frames end.
 //
 // A directory travels as a tar archive in data frames, in either direction. Its end marker
 // proves nothing: the end frame does, and the reply behind it, which counts what was in it
@@ -40,6 +41,11 @@
 // The side that opened a stream closes it first; the guest reads to the end before
 // it closes. A stream that ends without FrameEnd or a final reply was cut: nothing
 // is ever inferred from silence.
+//
+// # Connections
+//
+// A connection into a place, or out of it, is one stream with data frames in both
+// directions; see OpDial. It belongs to the connection of the host and ends with it.
 //
 // # Resuming
 //

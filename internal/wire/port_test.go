@@ -24,19 +24,28 @@ func TestPortRecords(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	for _, p := range []wire.Port{
-		{Network: "tcp4", Address: wire.Bytes("127.0.0.1:80")}, {Network: "tcp6", Address: wire.Bytes("[::]:80")},
-		{Network: "tcp6", Address: wire.Bytes("[::ffff:1.2.3.4]:80")}, {Network: "unix", Address: wire.Bytes("@a\x00b")},
+		{Network: "tcp4", Address: wire.Bytes("127.0.0.1:80")},
+		{Network: "tcp6", Address: wire.Bytes("[::]:80")},
+		{Network: "tcp6", Address: wire.Bytes("[::ffff:1.2.3.4]:80")},
+		{Network: "unix", Address: wire.Bytes("@a\x00b")},
 	} {
 		if _, err := p.Spec(); err != nil {
 			t.Errorf("%s %q: %v", p.Network, p.Address, err)
 		}
 	}
 	for _, p := range []wire.Port{
-		{}, {Network: "tcp", Address: wire.Bytes("127.0.0.1:80")}, {Network: "tcp4", Address: wire.Bytes("[::1]:80")},
-		{Network: "tcp6", Address: wire.Bytes("127.0.0.1:80")}, {Network: "tcp4", Address: wire.Bytes("localhost:80")},
-		{Network: "tcp4", Address: wire.Bytes("127.0.0.1:80000")}, {Network: "unix"}, {Network: "unix", Address: wire.Bytes("/a\x00")},
-		{Network: "unix", Address: make(wire.Bytes, 109)}, {Network: "tcp6", Address: wire.Bytes("[fe80::1%" + strings.Repeat("x", 200) + "]:1")},
-		{Network: "unix", Address: wire.Bytes("/a"), PID: -1}, {Network: "unix", Address: wire.Bytes("/a"), Name: make(wire.Bytes, 257)},
+		{},
+		{Network: "tcp", Address: wire.Bytes("127.0.0.1:80")},
+		{Network: "tcp4", Address: wire.Bytes("[::1]:80")},
+		{Network: "tcp6", Address: wire.Bytes("127.0.0.1:80")},
+		{Network: "tcp4", Address: wire.Bytes("localhost:80")},
+		{Network: "tcp4", Address: wire.Bytes("127.0.0.1:80000")},
+		{Network: "unix"},
+		{Network: "unix", Address: wire.Bytes("/a\x00")},
+		{Network: "unix", Address: make(wire.Bytes, 109)},
+		{Network: "tcp6", Address: wire.Bytes("[fe80::1%" + strings.Repeat("x", 200) + "]:1")},
+		{Network: "unix", Address: wire.Bytes("/a"), PID: -1},
+		{Network: "unix", Address: wire.Bytes("/a"), Name: make(wire.Bytes, 257)},
 	} {
 		if got, err := p.Spec(); !errors.Is(err, wire.ErrProtocol) {
 			t.Errorf("%s %.40q is taken as %+v, %v", p.Network, p.Address, got, err)

@@ -41,7 +41,8 @@ func TestWrittenIsToldOnce(t *testing.T) {
 	in := []files.WatchEvent{
 		written("a"), written("b"), written("a"),
 		event(files.WatchMode, "a"), written("a"), written("b"),
-		{Kind: files.WatchRenamed, Path: "d2", OldPath: "d", Dir: true}, written("b"), written("b"),
+		{Kind: files.WatchRenamed, Path: "d2", OldPath: "d", Dir: true},
+		written("b"), written("b"),
 	}
 	for _, e := range in {
 		q.Put(e)

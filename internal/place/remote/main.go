@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
@@ -91,7 +92,7 @@ func rootOf(dir, owner string) (*place.Root, error) {
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	return &place.Root{Dir: dir, Owner: owner, BaseEnv: place.BaseEnv(os.Environ()), Guest: func(_ context.Context, l place.Launch) (place.Plan, error) {
+	return &place.Root{Dir: dir, Owner: owner, BaseEnv: environ.Base(os.Environ()), Guest: func(_ context.Context, l place.Launch) (place.Plan, error) {
 		return place.Plan{Path: self, Args: l.Args, Guest: []string{self}}, nil
 	}}, nil
 }

@@ -81,6 +81,7 @@ func each[T any](ctx context.Context, f *FS, op, name string, seq iter.Seq2[T, e
 	}
 }
 
+// Open implements files.FS.
 func (f *FS) Open(ctx context.Context, name string, o files.OpenOptions) (files.File, error) {
 	var out files.File
 	err := f.Do(ctx, Open, name, func() (err error) {
@@ -93,6 +94,7 @@ func (f *FS) Open(ctx context.Context, name string, o files.OpenOptions) (files.
 	return out, nil
 }
 
+// Write implements files.FS.
 func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
 	return f.change(ctx, Write, name, written(name), func() error {
 		bill := f.Disk.Bill()
@@ -104,6 +106,7 @@ func (f *FS) Write(ctx context.Context, name string, src io.Reader, size int64, 
 	})
 }
 
+// Stat implements files.FS.
 func (f *FS) Stat(ctx context.Context, name string, o files.StatOptions) (files.Info, error) {
 	var out files.Info
 	err := f.Do(ctx, Stat, name, func() (err error) {
@@ -113,14 +116,17 @@ func (f *FS) Stat(ctx context.Context, name string, o files.StatOptions) (files.
 	return out, err
 }
 
+// List implements files.FS.
 func (f *FS) List(ctx context.Context, dir string) iter.Seq2[files.Info, error] {
 	return each(ctx, f, List, dir, f.Files.List(ctx, dir))
 }
 
+// Names implements files.Namer.
 func (f *FS) Names(ctx context.Context, dir string, o files.NamesOptions) iter.Seq2[files.Info, error] {
 	return each(ctx, f, List, dir, files.Names(ctx, f.Files, dir, o))
 }
 
+// Resolve implements files.Resolver.
 func (f *FS) Resolve(ctx context.Context, name string) (string, error) {
 	var out string
 	err := f.Do(ctx, Stat, name, func() (err error) {
@@ -130,27 +136,34 @@ func (f *FS) Resolve(ctx context.Context, name string) (string, error) {
 	return out, err
 }
 
+// Mkdir implements files.FS.
 func (f *FS) Mkdir(ctx context.Context, name string, o files.MkdirOptions) error {
 	return f.change(ctx, Mkdir, name, written(name), func() error { return f.Files.Mkdir(ctx, name, o) })
 }
 
+// Remove implements files.FS.
 func (f *FS) Remove(ctx context.Context, name string, o files.RemoveOptions) error {
 	return f.change(ctx, Remove, name, spec.Event{Kind: spec.EventFileRemoved, Path: name}, func() error { return f.Files.Remove(ctx, name, o) })
 }
 
+// Rename implements files.FS.
 func (f *FS) Rename(ctx context.Context, oldname, newname string, o files.RenameOptions) error {
 	moved := spec.Event{Kind: spec.EventFileMoved, Path: newname, OldPath: oldname}
 	return f.change(ctx, Rename, oldname, moved, func() error { return f.Files.Rename(ctx, oldname, newname, o) })
 }
 
+// Chmod implements files.Chmodder.
 func (f *FS) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	return f.change(ctx, Chmod, name, written(name), func() error { return files.Chmod(ctx, f.Files, name, mode) })
 }
 
+// Copy implements files.Copier.
 func (f *FS) Copy(ctx context.Context, oldname, newname string, o files.CopyOptions) error {
 	return f.change(ctx, Copy, oldname, written(newname), func() error { return files.Copy(ctx, f.Files, oldname, newname, o) })
 }
 
+// MakeSymlink implements files.Symlinker.
+// MakeSymlink implements files.Symlinker.
 func (f *FS) MakeSymlink(ctx context.Context, target, name string, o files.SymlinkOptions) error {
 	return f.change(ctx, Link, name, written(name), func() error { return f.Files.MakeSymlink(ctx, target, name, o) })
 }
@@ -183,14 +196,17 @@ func (f *FS) OpenRoot(ctx context.Context, dir string) (files.FS, io.Closer, err
 	return &rooted, closer, err
 }
 
+// Glob implements files.Globber.
 func (f *FS) Glob(ctx context.Context, o files.GlobOptions) iter.Seq2[files.Match, error] {
 	return each(ctx, f, Glob, o.Dir, files.Glob(ctx, f.Files, o))
 }
 
+// Grep implements files.Grepper.
 func (f *FS) Grep(ctx context.Context, o files.GrepOptions) iter.Seq2[files.Line, error] {
 	return each(ctx, f, Grep, o.Files.Dir, files.Grep(ctx, f.Files, o))
 }
 
+// WriteBatch implements files.BatchWriter.
 func (f *FS) WriteBatch(ctx context.Context, next iter.Seq2[files.BatchFile, error], o files.BatchOptions) (int, error) {
 	n := 0
 	var names []string

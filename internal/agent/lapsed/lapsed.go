@@ -1,6 +1,5 @@
-//go:build linux
-
-package agent
+// Package lapsed remembers for a while what has been forgotten.
+package lapsed
 
 import (
 	"hash/maphash"
@@ -11,10 +10,10 @@ import (
 // resume window.
 const maxLapsed = 1 << 16
 
-// lapsed remembers for a while the ids of commands that have been forgotten, by their
+// IDs remembers for a while the ids of commands that have been forgotten, by their
 // hashes: an id has 128 random bits, so that a chance match takes longer than a place
-// lives.
-type lapsed struct {
+// lives. It is not safe for concurrent use.
+type IDs struct {
 	stay  time.Duration
 	seed  maphash.Seed
 	known map[uint64]bool
@@ -26,12 +25,13 @@ type lapse struct {
 	at time.Time
 }
 
-func newLapsed(stay time.Duration) *lapsed {
-	return &lapsed{stay: stay, seed: maphash.MakeSeed(), known: map[uint64]bool{}}
+// New returns no ids, each of which will be remembered for stay.
+func New(stay time.Duration) *IDs {
+	return &IDs{stay: stay, seed: maphash.MakeSeed(), known: map[uint64]bool{}}
 }
 
 // prune makes room below most, and drops what is old.
-func (l *lapsed) prune(most int) {
+func (l *IDs) prune(most int) {
 	n := 0
 	for n < len(l.order) && (len(l.order)-n > most || time.Since(l.order[n].at) >= l.stay) {
 		delete(l.known, l.order[n].id)
@@ -40,7 +40,8 @@ func (l *lapsed) prune(most int) {
 	l.order = l.order[n:]
 }
 
-func (l *lapsed) add(id string) {
+// Add remembers an id.
+func (l *IDs) Add(id string) {
 	l.prune(maxLapsed - 1)
 	if h := maphash.String(l.seed, id); !l.known[h] {
 		l.known[h] = true
@@ -48,7 +49,8 @@ func (l *lapsed) add(id string) {
 	}
 }
 
-func (l *lapsed) has(id string) bool {
+// Has reports whether an id is remembered.
+func (l *IDs) Has(id string) bool {
 	l.prune(maxLapsed)
 	return l.known[maphash.String(l.seed, id)]
 }

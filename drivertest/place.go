@@ -16,6 +16,7 @@ import (
 func placeCases() []Case {
 	return []Case{
 		{Name: "CapsAreHonest", Rule: "A place declares what it enforces: within what its driver declares, and what its spec asks for.", Run: placeCaps},
+		{Name: "CapsOfADriverHold", Rule: "What a driver declares of all of its places, each of them has.", Run: placeCapsHold},
 		{Name: "UnsupportedIsRefused", Rule: "A spec that asks for what cannot be enforced is unsupported before anything is created.", Run: placeUnsupported},
 		{Name: "InvalidSpecsCreateNothing", Rule: "A spec that makes no sense is refused before anything is created.", Run: placeInvalid},
 		{Name: "StatusAndPing", Rule: "A live place says how it is.", Run: placeStatus},
@@ -58,6 +59,30 @@ func placeCaps(ctx context.Context, t T, e *Env) {
 	}
 	if err := c.Check(&e.Options.Spec); err != nil {
 		t.Errorf("the place does not declare what was asked for: %v", err)
+	}
+}
+
+func placeCapsHold(ctx context.Context, t T, e *Env) {
+	probe, err := e.Driver.Probe(ctx)
+	if err != nil {
+		t.Fatalf("probe: %v", err)
+	}
+	for _, what := range []struct {
+		name            string
+		declared, inUse bool
+	}{
+		{"native_programs", probe.NativePrograms, e.Caps.NativePrograms},
+		{"resume", probe.Resume, e.Caps.Resume},
+		{"jobs", probe.Jobs != spec.JobsNone, e.Caps.Jobs != spec.JobsNone},
+		{"terminals", probe.Terminals, e.Caps.Terminals},
+		{"watch", probe.Watch, e.Caps.Watch},
+		{"trees", probe.Trees, e.Caps.Trees},
+		{"ports", probe.Ports, e.Caps.Ports},
+		{"events", probe.Events, e.Caps.Events},
+	} {
+		if what.declared && !what.inUse {
+			t.Errorf("%s: the driver declares it and the place does not have it", what.name)
+		}
 	}
 }
 

@@ -356,7 +356,7 @@ func placeCaps(c *container.InspectResponse) spec.Caps {
 		Backend:   name,
 		Isolation: spec.IsolationSet(spec.IsolationStandard),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Hardening: true, Jobs: jobs, Events: true,
+		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, NativePrograms: true, Hardening: true, Jobs: jobs,
 		LimitMemory: c.HostConfig.Memory > 0,
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
 		LimitCPU:    c.HostConfig.NanoCPUs > 0,

@@ -89,7 +89,7 @@ func (d *docker) Probe(ctx context.Context) (spec.Caps, error) {
 		Isolation: spec.IsolationSet(spec.IsolationStandard),
 		Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen),
 		KillTree:  spec.KillTreeBestEffort,
-		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Events: true,
+		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
 		LimitMemory: f.memory, LimitPIDs: f.pids, LimitCPU: f.cpu,
 	}
 	for _, l := range []struct {

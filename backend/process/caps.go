@@ -89,7 +89,7 @@ func missing(c spec.Caps) spec.Caps {
 func offered(level spec.Isolation) spec.Caps {
 	c := spec.Caps{
 		Backend: name, Isolation: spec.IsolationSet(level), Network: spec.NetworkSet(spec.NetworkOpen),
-		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true, NativePrograms: true, WorkspaceRoot: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Events: true,
+		KillTree: spec.KillTreeBestEffort, Keyed: true, Resume: true, NativePrograms: true, WorkspaceRoot: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
 	}
 	if slices.Contains(walls, level) {
 		c.Network = spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen)

@@ -148,7 +148,7 @@ func caps() spec.Caps {
 		Network:   spec.NetworkSet(spec.NetworkOpen),
 		Keyed:     true,
 		Resume:    true, NativePrograms: true,
-		Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Events: true,
+		Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
 
 		WorkspaceRoot: true,
 	}

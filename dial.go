@@ -21,7 +21,8 @@ import (
 // the dialling only.
 //
 // Where nothing listens the error is ErrUnavailable and syscall.ECONNREFUSED or
-// fs.ErrNotExist; what the place's wall refuses is ErrPermission.
+// fs.ErrNotExist; a socket that the place's wall keeps from its commands is ErrPermission,
+// and what a closed network keeps out of reach ErrUnavailable.
 func (sb *Sandbox) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	err := spec.ValidateAddress(network, address, false)
 	var dialer driver.Dialer

@@ -20,8 +20,8 @@ const (
 const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}USAGE
-  {{if .Runnable}}{{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
-  {{.CommandPath}} COMMAND ...
+  {{if and .Runnable (not .HasAvailableSubCommands)}}{{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}{{if not .HasParent}}{{.UseLine}}
+  {{end}}{{.CommandPath}} COMMAND ...
 
 COMMANDS{{range .Commands}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasHelpSubCommands}}

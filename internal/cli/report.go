@@ -75,6 +75,7 @@ func describe(cmd *cobra.Command, err error) (code spec.Code, message, hint stri
 // usualHints are for errors that bring no advice of their own.
 var usualHints = map[spec.Code]string{
 	spec.CodeNotFound:       "`berth ls` lists the sandboxes; `berth up --key KEY` makes one, or starts one that is stopped",
+	spec.CodeFileNotFound:   "`berth files ls KEY:DIR` lists what is there",
 	spec.CodeExists:         "choose another --key",
 	spec.CodeUnavailable:    "`berth doctor` says what is missing",
 	spec.CodeUnsupported:    "`berth info --backend NAME` says what can be had where",

@@ -140,10 +140,17 @@ func (v *Server) absolute(path string) string {
 // answer is what the host is told of a system call that failed. missing is the code of
 // a name that is not there.
 func answer(err error, missing spec.Code) error {
-	code := spec.CodeUnavailable
+	code, hint := spec.CodeUnavailable, ""
+	var lookup *net.DNSError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		code = missing
+		if code = missing; code == spec.CodeUnavailable {
+			hint = nobodyHint
+		}
+	case errors.Is(err, unix.ECONNREFUSED):
+		hint = nobodyHint
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.As(err, &lookup):
+		hint = "there is no way there from inside: with network none a sandbox reaches itself only"
 	case errors.Is(err, fs.ErrPermission):
 		code = spec.CodePermission
 	case errors.Is(err, unix.EADDRINUSE):
@@ -157,8 +164,10 @@ func answer(err error, missing spec.Code) error {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EPROTOTYPE), errors.Is(err, unix.EADDRNOTAVAIL):
 		code = spec.CodeInvalid
 	}
-	return &spec.Error{Code: code, Err: err}
+	return &spec.Error{Code: code, Err: err, Hint: hint}
 }
+
+const nobodyHint = "nothing listens there inside the sandbox; `berth ports` lists what does"
 
 // connOf describes a connection.
 func connOf(local, remote net.Addr) *wire.Conn {

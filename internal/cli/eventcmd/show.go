@@ -98,11 +98,25 @@ func describe(e berth.Event) string {
 	return strings.Join(words, " ")
 }
 
+// ending says what the second record of an action tells: of what lives on in the sandbox
+// it is the start that is over.
+func ending(l audit.Line) string {
+	switch {
+	case l.Kind == spec.AuditCommand:
+		return "_ended"
+	case l.Err != "":
+		return "_failed"
+	case l.Kind == spec.AuditJob, l.Kind == spec.AuditTerminal, l.Kind == spec.AuditListen, l.Kind == spec.AuditDial:
+		return "_started"
+	}
+	return "_done"
+}
+
 // describeRecord says a line of the log in a line for a person.
 func describeRecord(l audit.Line) string {
 	words := []string{l.Time.UTC().Format(clock), string(l.Kind)}
 	if l.Ended {
-		words[1] += "_ended"
+		words[1] += ending(l)
 	}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	for _, text := range []string{l.ID, l.Name} {

@@ -1,6 +1,7 @@
 package filescmd
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -56,8 +57,8 @@ watched is to be read again. That it has begun is said on standard error, and wi
 			o := files.WatchOptions{Recursive: recursive, Exclude: s.exclude, Gitignore: s.gitignore}
 			w := &watching{out: newPrinter(env, false), top: l.path, left: count}
 			err = files.Watch(cmd.Context(), fsys, l.path, o, func() { w.begin(l) }, w.tell)
-			if errors.Is(err, errCounted) {
-				err = nil
+			if errors.Is(err, errCounted) || errors.Is(err, context.Canceled) {
+				err = nil // there is no other end that anybody waits for
 			}
 			return w.out.flush(err)
 		},

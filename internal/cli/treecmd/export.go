@@ -74,6 +74,8 @@ func export(cmd *cobra.Command, env *verb.Env, f *exportFlags, dir string) (err 
 		}
 		defer file.discard()
 		to, keep = file.File, file.keep
+		// Where the file lies in what is exported its own beginning is nobody's file.
+		f.exclude = append(f.exclude, "**/"+filepath.Base(file.Name()))
 	}
 	m := move(env, "export")
 	defer m.shown.Stop()

@@ -1,6 +1,10 @@
 package treecmd
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -8,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/files/tree"
 	"github.com/berth-dev/berth/internal/cli/console"
 	"github.com/berth-dev/berth/internal/cli/verb"
+	"github.com/berth-dev/berth/spec"
 )
 
 // importFlags are the flags of import.
@@ -62,6 +67,10 @@ func load(cmd *cobra.Command, env *verb.Env, f *importFlags, dir string) error {
 	} else if console.Terminal(env.Stdin) {
 		return verb.Usage("an archive does not come from a terminal: name a FILE, or use a pipe")
 	}
+	from, err = uncompressed(from)
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	sb, err := f.attach(ctx, env)
 	if err != nil {
@@ -72,7 +81,41 @@ func load(cmd *cobra.Command, env *verb.Env, f *importFlags, dir string) error {
 	defer m.shown.Stop()
 	stats, err := sb.Import(ctx, dir, counted{m: m, r: from}, tree.ImportOptions{Empty: f.empty, RefuseCaseTwins: f.one, Limits: limits})
 	if err != nil {
-		return err
+		return explain(err)
 	}
 	return m.report(stats, "imported")
+}
+
+// compressors are the programs that unpack what begins so.
+var compressors = []struct{ begin, name, program string }{
+	{"\x1f\x8b", "gzip", "zcat"}, {"BZh", "bzip2", "bzcat"}, {"\xfd7zXZ", "xz", "xzcat"}, {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
+}
+
+// uncompressed looks at the beginning of an archive, and refuses one that is compressed or
+// empty before anything is asked for.
+func uncompressed(r io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(r)
+	begin, _ := buffered.Peek(6) // an error comes again when it is read
+	for _, c := range compressors {
+		if bytes.HasPrefix(begin, []byte(c.begin)) {
+			return nil, verb.Usage("the archive is compressed with %s: %s FILE | berth import ...", c.name, c.program)
+		}
+	}
+	if len(begin) == 0 {
+		if _, err := buffered.ReadByte(); err == io.EOF {
+			return nil, verb.Usage("there is no archive: our input is empty")
+		}
+	}
+	return buffered, nil
+}
+
+// explain says what to do about files that cannot be replaced.
+func explain(err error) error {
+	var e *spec.Error
+	if !errors.As(err, &e) || e.Code != spec.CodeNotReplaceable {
+		return err
+	}
+	c := *e
+	c.Hint = "a wall keeps settings of a repository as they are: export with --gitignore, which leaves .git out, or import into a directory of its own"
+	return &c
 }

@@ -4,6 +4,7 @@ package treecmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -113,11 +114,19 @@ func (m *moving) report(s tree.Stats, done string) error {
 	if m.env.JSON {
 		return m.env.Print(summary{s, took.Milliseconds()})
 	}
-	m.env.Note("%s %d files, %d directories and %d links with %s in %s", done, s.Files, s.Dirs, s.Links, console.Bytes(s.Bytes), console.Short(took))
+	m.env.Note("%s %s in %s with %s in %s", done, count(s.Files+s.Links, "file", "files"), count(s.Dirs, "directory", "directories"), console.Bytes(s.Bytes), console.Short(took))
 	if s.Skipped > 0 {
 		m.env.Note("%d left out: FIFOs, sockets, devices, or links that lead out", s.Skipped)
 	}
 	return nil
+}
+
+// count says how many there are.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // counted counts what goes through.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,12 +50,17 @@ func (s *suite) close(ctx context.Context) error {
 	return s.shared.Close(ctx)
 }
 
+// alike are the cases that Options.Brief leaves out.
+var alike = regexp.MustCompile("^(Files(Glob|Gitignore|Grep|ReadLines|View|IOFS|Entries|Edit|Replace|Hash|Size|Names|WriteIf|Bulk|Many|Watch|Tree[^N])|" +
+	"Job(Log|HandOver|EndIs|Stall|Key|Of|List|sOf)|Kept|Command(Key|Env)|Terminate|Output(IsCapped|AtTheCap)|Mixed|Refused|Stale|Replace|" +
+	"Terminal(Replay|OfNobody|Waits|Slow|Viewers|That|Options|After)|Ports(Many|HoldBack|HaveDeadlines|ListenOnce)|Events(Come|GoOn|Tell(Files|Jobs|Clients)|WaitFor|Begin))")
+
 // chosen returns the cases that the options ask for.
 func (s *suite) chosen() []Case {
 	var out []Case
 	for _, c := range Cases() {
 		if (s.options.Soak || !c.Soak) && (s.options.Only == nil || s.options.Only.MatchString(c.Name)) &&
-			(s.options.Except == nil || !s.options.Except.MatchString(c.Name)) {
+			!(s.options.Brief && alike.MatchString(c.Name)) {
 			out = append(out, c)
 		}
 	}

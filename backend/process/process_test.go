@@ -154,6 +154,7 @@ func TestCaps(t *testing.T) {
 	} {
 		got := provision(t, d, spec.Spec{Isolation: level}).Caps()
 		want.Backend, want.Keyed, want.Resume, want.NativePrograms, want.Shell, want.Coreutils = "process", true, true, true, true, true
+		want.Terminals, want.Watch, want.Trees, want.Ports, want.Events = true, true, true, true, true
 		want.WorkspaceRoot, want.Jobs, want.CommandUser = true, spec.JobsProcess, level == spec.IsolationNone && os.Geteuid() == 0
 		want.OS, want.Arch, want.KillTree = got.OS, got.Arch, got.KillTree
 		if diff := cmp.Diff(want, got); diff != "" || got.OS != "linux" || got.KillTree == "" {

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("suite", func(t *testing.T) {
-		o := drivertest.Options{Open: func() (driver.Driver, error) { return &pipes{dir: dir}, nil }}
-		if testing.Short() { // a backend's own tests run them all
+		o := drivertest.Options{Open: func() (driver.Driver, error) { return &pipes{dir: dir}, nil }, Brief: true} // the backends run them all
+		if testing.Short() {
 			o.Only = regexp.MustCompile("^(Exec|Command|Stdin|Files|Close)")
 		}
 		drivertest.Run(t, o)
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	heard := 0
 	report, err := drivertest.Check(t.Context(), drivertest.Options{
-		Open: func() (driver.Driver, error) { return &pipes{dir: dir, wrap: drivertest.SlowStream}, nil },
+		Open: func() (driver.Driver, error) { return &pipes{dir: dir, wrap: drivertest.SlowStream}, nil }, Brief: true,
 	}, func(r drivertest.Result) {
 		heard++
 		switch r.Outcome {

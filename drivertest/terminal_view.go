@@ -73,6 +73,7 @@ func terminalClean(ctx context.Context, t T, e *Env) {
 	again.await(ctx, t, "red\x1b[m")
 	again.enter(ctx, t, "\n")
 	again.end(ctx, t, 0)
+	s.end(ctx, t, 0)
 	got := again.shown()
 	modes, rest, ok := strings.Cut(got, "\x1b[?2004h")
 	clean := strings.HasPrefix(rest, "€") || strings.HasPrefix(rest, "red")

@@ -29,7 +29,7 @@ func TestConform(t *testing.T) {
 	}{
 		{name: "busybox", image: dockertest.Image{Kind: dockertest.Busybox}, quick: true},
 		{name: "scratch", image: dockertest.Image{Kind: dockertest.Scratch}, quick: true},
-		{name: "slow", image: dockertest.Image{Kind: dockertest.Busybox}, slow: true},
+		{name: "slow", brief: true, image: dockertest.Image{Kind: dockertest.Busybox}, slow: true},
 		{name: "uid1000", brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UID: 1000}},
 		{name: "noshell", brief: true, image: dockertest.Image{Kind: dockertest.NoShell}},
 		{name: "readonly", brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UserName: true}, change: func(s *spec.Spec) {

@@ -58,7 +58,7 @@ func conform(t *testing.T, transport func(io.ReadWriteCloser) io.ReadWriteCloser
 	suite := drivertest.Options{
 		Open:        func() (driver.Driver, error) { return ssh.New(o) },
 		OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
-		Soak: soak(),
+		Soak: soak(), Brief: transport != nil,
 	}
 	if !suite.Soak {
 		suite.Timeout = 2 * time.Minute

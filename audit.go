@@ -73,10 +73,7 @@ func (a *action) end(err error, what func(r *spec.AuditRecord)) {
 	r := a.record
 	r.Args, r.Env, r.Dir, r.User = nil, nil, "", ""
 	r.Time, r.Ended = time.Now(), true
-	r.Took = r.Time.Sub(a.begun)
-	if err != nil {
-		r.Err = err.Error()
-	}
+	r.Took, r.Err = r.Time.Sub(a.begun), err
 	if what != nil {
 		what(&r)
 	}

@@ -17,7 +17,8 @@ import (
 //
 // The Conn has CloseWrite() error, and SetLinger(0) makes its Close a reset. Its Read is
 // io.EOF only after the peer has ended its side; a reset is syscall.ECONNRESET, the loss
-// of the place ErrUnavailable. Close lets what was written go out, within 10 s. ctx bounds
+// of the place ErrUnavailable. Close lets what was written go out, within 10 s, and then is
+// io.EOF for the peer as with package net: who has not sent all wants a reset. ctx bounds
 // the dialling only.
 //
 // Where nothing listens the error is ErrUnavailable and syscall.ECONNREFUSED or

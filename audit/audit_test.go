@@ -146,7 +146,7 @@ func TestRedaction(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			log, path := open(t, audit.Options{Secrets: secrets})
 			r := spec.AuditRecord{
-				Args: []string{"x", tc.text}, Dir: tc.text, Env: []string{tc.text}, Path: tc.text, NewPath: tc.text, Err: tc.text, Name: tc.text,
+				Args: []string{"x", tc.text}, Dir: tc.text, Env: []string{tc.text}, Path: tc.text, NewPath: tc.text, Err: errors.New(tc.text), Name: tc.text,
 				ID: tc.text, Owner: tc.text, User: tc.text, Sandbox: tc.text, Key: spec.Key(tc.text), Exit: &spec.Exit{HostExecutable: []string{tc.text}},
 			}
 			if err := log.Record(t.Context(), r); err != nil {
@@ -183,7 +183,7 @@ func TestCut(t *testing.T) {
 		{strings.Repeat(secret, 20_000)},
 		{strings.Repeat("x", audit.MaxLineBytes-30) + secret},
 	} {
-		r := spec.AuditRecord{Kind: spec.AuditCommand, Name: "n", Args: args, Err: strings.Repeat("\x01", 50_000)}
+		r := spec.AuditRecord{Kind: spec.AuditCommand, Name: "n", Args: args, Err: errors.New(strings.Repeat("\x01", 50_000))}
 		if err := log.Record(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -44,6 +44,7 @@ type Line struct {
 	Count      int64            `json:"count,omitempty"`
 	Exit       *Exit            `json:"exit,omitempty"`
 	Kill       spec.KillOutcome `json:"kill,omitempty"` // of a terminate
+	Code       spec.Code        `json:"code,omitempty"` // the error's
 	Err        string           `json:"error,omitempty"`
 	TookMS     int64            `json:"took_ms,omitempty"`
 	Cut        bool             `json:"cut,omitempty"` // some text was too long
@@ -69,7 +70,8 @@ func (l *Log) line(r *spec.AuditRecord) *Line {
 		Time: r.Time.UTC(), Kind: r.Kind, Ended: r.Ended, Action: r.Action, Client: r.Client, WriterPID: l.pid,
 		Backend: r.Backend, Sandbox: text(r.Sandbox), Key: spec.Key(text(string(r.Key))), ID: text(r.ID), Name: text(r.Name), Owner: text(r.Owner),
 		Args: l.secrets.texts(r.Args), Dir: text(r.Dir), Env: l.secrets.texts(r.Env), User: text(r.User),
-		Path: text(r.Path), NewPath: text(r.NewPath), Count: r.Count, Kill: r.Kill, Err: text(r.Err), TookMS: r.Took.Milliseconds(),
+		Path: text(r.Path), NewPath: text(r.NewPath), Count: r.Count, Kill: r.Kill,
+		Code: spec.CodeOf(r.Err), Err: l.secrets.cause(r.Err), TookMS: r.Took.Milliseconds(),
 	}
 	if e := r.Exit; e != nil {
 		out.Exit = &Exit{

@@ -2,11 +2,11 @@ package audit
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/hex"
-	"net/url"
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/spec"
 )
 
 // redacted stands in place of what a secret covers.
@@ -20,15 +20,9 @@ type redactor struct {
 func newRedactor(secrets []string) *redactor {
 	r := &redactor{}
 	for _, s := range secrets {
-		for _, value := range []string{s, strings.TrimSpace(s)} {
-			for _, form := range []string{
-				value, url.QueryEscape(value), url.PathEscape(value),
-				base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
-				hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
-			} {
-				if len(form) >= MinSecretBytes {
-					r.forms = append(r.forms, form)
-				}
+		for _, form := range formsOf(s) {
+			if telling(form) {
+				r.forms = append(r.forms, form)
 			}
 		}
 	}
@@ -57,6 +51,11 @@ func (r *redactor) text(s string) string {
 			}
 		}
 	}
+	return without(s, found)
+}
+
+// without returns s without the stretches that were found.
+func without(s string, found []span) string {
 	if len(found) == 0 {
 		return s
 	}
@@ -81,4 +80,66 @@ func (r *redactor) texts(list []string) []string {
 		out[i] = r.text(s)
 	}
 	return out
+}
+
+// cause returns the message of an error without what the secrets cover; "" for nil. What
+// the error is made of is searched before its message quotes and cuts it.
+func (r *redactor) cause(err error) string {
+	if err == nil {
+		return ""
+	}
+	return r.beginnings(r.text(r.clean(err).Error()))
+}
+
+// clean returns an error that says what err says, without what the secrets cover.
+func (r *redactor) clean(err error) error {
+	if e, ok := err.(*spec.Error); ok { //nolint:errorlint // what wraps one has a text of its own
+		c := *e
+		c.Op, c.Backend, c.ID, c.Path = r.text(e.Op), r.text(e.Backend), r.text(e.ID), r.text(e.Path)
+		if e.Err != nil {
+			c.Err = r.clean(e.Err)
+		}
+		return &c
+	}
+	text := err.Error()
+	if inner := errors.Unwrap(err); inner != nil && inner.Error() != "" {
+		if before, after, ok := strings.Cut(text, inner.Error()); ok {
+			return errors.New(r.text(before) + r.clean(inner).Error() + r.text(after))
+		}
+	}
+	return errors.New(r.text(text))
+}
+
+// beginnings returns a message without the beginnings of secrets at its end and before dots
+// that say that it goes on: another side has cut it, which knew of no secret.
+func (r *redactor) beginnings(s string) string {
+	const dots = "..."
+	var found []span
+	for at := 0; at <= len(s); at++ {
+		k := strings.Index(s[at:], dots)
+		if k < 0 {
+			k = len(s) - at
+		}
+		at += k
+		end := len(strings.TrimRight(s[:at], "\uFFFD")) // of a character that was cut too
+		longest := 0
+		for _, form := range r.forms {
+			longest = max(longest, overlap(s[:end], form))
+		}
+		if longest > 0 {
+			found = append(found, span{end - longest, at})
+		}
+	}
+	return without(s, found)
+}
+
+// overlap returns how many bytes at the end of s are the beginning of form; 0 if those tell
+// nothing.
+func overlap(s, form string) int {
+	for n := min(len(s), len(form)-1); n >= MinSecretBytes; n-- {
+		if strings.HasSuffix(s, form[:n]) && telling(form[:n]) {
+			return n
+		}
+	}
+	return 0
 }

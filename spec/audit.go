@@ -59,8 +59,8 @@ type AuditRecord struct {
 
 	Exit *Exit
 	Kill KillOutcome // of a Terminate
-	// Err is why it failed; "": it did not.
-	Err string
+	// Err is why it failed; nil: it did not.
+	Err error
 	// Took is the time between the two records.
 	Took time.Duration
 }

@@ -28,7 +28,7 @@
 // no network, no image, no limit and no isolation: the programs are functions in the
 // test's own process. A Spec that asks for one of these is refused unless
 // Options.Claim says that it is to be taken. The shell is that of package
-// backend/fake/internal/shell: dash without job control. Another user for a command is
-// unsupported; of its resource limits cpu, fsize, nofile and nproc are enforced, and the
-// CPU time and memory in its Exit are estimates.
+// backend/fake/internal/shell: dash without job control, so that on a terminal ^Z stops
+// nothing. Another user for a command is unsupported; of its resource limits cpu, fsize,
+// nofile and nproc are enforced, and the CPU time and memory in its Exit are estimates.
 package fake

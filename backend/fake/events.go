@@ -12,28 +12,19 @@ var _ driver.Eventer = (*session)(nil)
 
 // Events implements driver.Eventer.
 func (s *session) Events(ctx context.Context, q spec.EventQuery, tell func(spec.Event) error) error {
-	var feed *event.Feed
-	err := s.do(ctx, Request{Op: OpPlaceEvents}, func() error {
+	feed, err := ask(ctx, s, Request{Op: OpPlaceEvents}, func() (*event.Feed, error) {
 		if q.After < 0 {
-			return spec.New(spec.CodeInvalid, "an event has no negative number")
+			return nil, spec.New(spec.CodeInvalid, "an event has no negative number")
 		}
 		s.p.mu.Lock()
 		defer s.p.mu.Unlock()
-		feed = s.p.feed
-		return nil
+		return s.p.feed, nil
 	})
 	if err != nil {
 		return err
 	}
-	life, end := context.WithCancelCause(ctx)
+	life, end := s.life(ctx)
 	defer end(nil)
-	go func() {
-		select {
-		case <-s.over:
-			end(errClosed)
-		case <-life.Done():
-		}
-	}()
 	if err = feed.Tell(life, q, tell); err != nil && err == life.Err() {
 		return context.Cause(life)
 	}
@@ -57,8 +48,13 @@ func (p *place) tell(e spec.Event) {
 // tell records what happens to a command that has started: e, with what names it.
 func (c *command) tell(kind, ofJob spec.EventKind, e spec.Event) {
 	e.Kind, e.Client = kind, c.client
-	if c.job != nil {
+	switch {
+	case c.job != nil:
 		e.Kind = ofJob
+	case c.terminal != nil && kind == spec.EventCommandBegun:
+		e.Kind = spec.EventTerminalBegun
+	case c.terminal != nil:
+		e.Kind = spec.EventTerminalEnded
 	}
 	c.named(e)
 }

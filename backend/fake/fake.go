@@ -112,7 +112,7 @@ func (d *Driver) caps() spec.Caps {
 		Backend: d.options.Name, OS: "linux", Arch: runtime.GOARCH,
 		Isolation: spec.IsolationSet(spec.IsolationNone) | claim.Isolation,
 		Network:   spec.NetworkSet(spec.NetworkNone) | claim.Network,
-		KillTree:  spec.KillTreeConfirmed, Keyed: true, Shielded: true, Jobs: spec.JobsProcess, Watch: true, Trees: true, Ports: true, Events: true,
+		KillTree:  spec.KillTreeConfirmed, Keyed: true, Shielded: true, Jobs: spec.JobsProcess, Watch: true, Trees: true, Ports: true, Events: true, Terminals: true,
 		Image: claim.Image, WritableRoots: claim.WritableRoots, HiddenPaths: claim.HiddenPaths, WorkspaceRoot: claim.WorkspaceRoot,
 		LimitMemory: claim.LimitMemory, LimitPIDs: claim.LimitPIDs, LimitCPU: claim.LimitCPU, Hardening: claim.Hardening,
 	}

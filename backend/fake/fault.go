@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/filesys"
+	"github.com/berth-dev/berth/backend/fake/internal/terminal"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
@@ -43,6 +44,13 @@ const (
 	OpDial        Op = "dial"
 	OpListen      Op = "listen"
 	OpPorts       Op = "ports"
+
+	OpTerminalOpen   Op = "terminal_open"
+	OpTerminalAttach Op = "terminal_attach"
+	OpTerminalList   Op = "terminal_list"
+	OpTerminalKill   Op = "terminal_kill"
+	OpTerminalType   Op = terminal.OpType
+	OpTerminalResize Op = terminal.OpResize
 
 	OpOpen   Op = filesys.Open
 	OpWrite  Op = filesys.Write

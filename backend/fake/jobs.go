@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/job"
+	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
 
 // startJob runs a command as a job, or finds the one that runs or ran under its key.
 func (p *place) startJob(c *spec.Command, o spec.JobOptions, client string) (spec.Job, error) {
-	j, fresh, err := p.jobs.Add(o.Owner, c, o.MaxLogBytes, false)
+	j, fresh, err := p.jobs.Add(c, o, false)
 	switch {
 	case err != nil:
 		return spec.Job{}, err
@@ -21,7 +22,10 @@ func (p *place) startJob(c *spec.Command, o spec.JobOptions, client string) (spe
 	}
 	c.MergeOutput, c.KeepOutput = true, false
 	cmd := newCommand(p, c)
-	cmd.log, cmd.job, cmd.client = j.Log, j, client
+	cmd.tee, cmd.job, cmd.client = j.Log.Write, j, client
+	if o.Terminal != nil {
+		cmd.tty = kernel.NewTTY(o.Terminal.WithDefaults())
+	}
 	if err := cmd.start(false, [2]bool{true, false}); err != nil {
 		p.jobs.Failed(j, err)
 		return spec.Job{}, err
@@ -64,57 +68,36 @@ func (p *place) attendJob(j *job.Job, cmd *command, stallAfter time.Duration) {
 // StartJob implements driver.Jobber.
 func (s *session) StartJob(ctx context.Context, c *spec.Command, o spec.JobOptions) (spec.Job, error) {
 	c = c.Clone()
-	var out spec.Job
-	err := s.do(ctx, Request{Op: OpJobStart, Args: c.Args}, func() error {
+	return ask(ctx, s, Request{Op: OpJobStart, Args: c.Args}, func() (spec.Job, error) {
 		for _, err := range []error{c.Validate(), o.Validate(), check(c)} {
 			if err != nil {
-				return err
+				return spec.Job{}, err
 			}
 		}
-		var err error
-		out, err = s.p.startJob(c, o, s.client)
-		return err
+		return s.p.startJob(c, o, s.client)
 	})
-	if err != nil {
-		return spec.Job{}, err
-	}
-	return out, nil
 }
 
 // Jobs implements driver.Jobber.
 func (s *session) Jobs(ctx context.Context, q spec.JobQuery) ([]spec.Job, error) {
-	var out []spec.Job
-	err := s.do(ctx, Request{Op: OpJobs}, func() (err error) {
-		out, err = s.p.jobs.List(q)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return ask(ctx, s, Request{Op: OpJobs}, func() ([]spec.Job, error) { return s.p.jobs.List(q) })
 }
 
 // withJob does something with a job and returns its record once it has ended.
 func (s *session) withJob(ctx context.Context, op Op, owner, id string, do func(j *job.Job)) (spec.Job, error) {
-	var out spec.Job
-	err := s.do(ctx, Request{Op: op}, func() error {
+	return ask(ctx, s, Request{Op: op}, func() (spec.Job, error) {
 		j, err := s.p.jobs.Find(owner, id)
 		if err != nil {
-			return err
+			return spec.Job{}, err
 		}
 		do(j)
 		select {
 		case <-j.Done():
-			out = s.p.jobs.Info(j)
-			return nil
+			return s.p.jobs.Info(j), nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return spec.Job{}, ctx.Err()
 		}
 	})
-	if err != nil {
-		return spec.Job{}, err
-	}
-	return out, nil
 }
 
 // WaitJob implements driver.Jobber.
@@ -122,48 +105,46 @@ func (s *session) WaitJob(ctx context.Context, owner, id string) (spec.Job, erro
 	return s.withJob(ctx, OpJobWait, owner, id, func(*job.Job) {})
 }
 
-// KillJob implements driver.Jobber.
-func (s *session) KillJob(ctx context.Context, owner, id string, grace time.Duration) (spec.Job, error) {
+// killGrace is the grace of one who kills, with the default filled in.
+func killGrace(grace time.Duration) (time.Duration, error) {
 	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
 	if grace > spec.MaxTimeout {
-		return spec.Job{}, spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+		return 0, spec.New(spec.CodeInvalid, fmt.Sprintf("grace %v: want at most %v", grace, spec.MaxTimeout))
+	}
+	return grace, nil
+}
+
+// KillJob implements driver.Jobber.
+func (s *session) KillJob(ctx context.Context, owner, id string, grace time.Duration) (spec.Job, error) {
+	grace, err := killGrace(grace)
+	if err != nil {
+		return spec.Job{}, err
 	}
 	return s.withJob(ctx, OpJobKill, owner, id, func(j *job.Job) { s.p.jobs.Kill(j, grace) })
 }
 
 // OpenLog implements driver.Jobber.
 func (s *session) OpenLog(ctx context.Context, owner, id string, w spec.LogWindow) (driver.Log, error) {
-	var out driver.Log
-	err := s.do(ctx, Request{Op: OpJobLog}, func() error {
+	return ask(ctx, s, Request{Op: OpJobLog}, func() (driver.Log, error) {
 		if err := w.Validate(); err != nil {
-			return err
+			return nil, err
 		}
 		j, err := s.p.jobs.Find(owner, id)
-		if err == nil {
-			out = j.Log.Open(ctx, w)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return j.Log.Open(ctx, w), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // HandOver implements driver.Jobber.
 func (s *session) HandOver(ctx context.Context, from, to string, ids []string) ([]spec.Job, error) {
-	var out []spec.Job
-	err := s.do(ctx, Request{Op: OpHandOver}, func() error {
-		err := spec.ValidateOwner(to)
-		if err == nil {
-			out, err = s.p.jobs.HandOver(spec.JobQuery{Owner: from, IDs: ids}, to)
+	return ask(ctx, s, Request{Op: OpHandOver}, func() ([]spec.Job, error) {
+		if err := spec.ValidateOwner(to); err != nil {
+			return nil, err
 		}
-		return err
+		return s.p.jobs.HandOver(spec.JobQuery{Owner: from, IDs: ids}, to)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // JobEvents implements driver.Jobber.
@@ -182,15 +163,13 @@ func (s *session) JobEvents(ctx context.Context, owner string, tell func(spec.Jo
 	if err != nil {
 		return err
 	}
-	life, end := context.WithCancelCause(ctx)
+	life, end := s.life(ctx)
 	defer end(nil)
 	s.p.mu.Lock()
 	ended := s.p.ended
 	s.p.mu.Unlock()
 	go func() {
 		select {
-		case <-s.over:
-			end(errClosed)
 		case <-ended:
 			end(errDown)
 		case <-life.Done():

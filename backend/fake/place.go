@@ -14,8 +14,9 @@ import (
 	"github.com/berth-dev/berth/backend/fake/internal/port"
 	"github.com/berth-dev/berth/backend/fake/internal/programs"
 	"github.com/berth-dev/berth/backend/fake/internal/shell"
+	"github.com/berth-dev/berth/backend/fake/internal/stream"
+	"github.com/berth-dev/berth/backend/fake/internal/terminal"
 	"github.com/berth-dev/berth/driver"
-	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/memfs"
 	"github.com/berth-dev/berth/spec"
 )
@@ -43,6 +44,7 @@ type place struct {
 	fs        *memfs.FS
 	disk      disk.Disk
 	jobs      *job.Registry
+	terminals terminal.Registry
 	feed      *event.Feed // of this start; guarded by mu
 
 	// changing holds one token while the place is started, stopped or removed.
@@ -90,42 +92,7 @@ func newPlace(d *Driver, s *spec.Spec, n int) (*place, error) {
 	}
 	p.env = environ.Place(d.options.Env, s.Env)
 	p.jobs = job.New(p.fs)
-	return p, p.furnish()
-}
-
-// furnish makes the files that a place begins with.
-func (p *place) furnish() error {
-	ctx := context.Background()
-	for _, dir := range []string{"/usr/bin", "/usr/local/bin", "/tmp", "/var/tmp", "/root", "/etc", "/dev", "/proc", job.LogDir} {
-		if err := p.fs.Mkdir(ctx, dir, files.MkdirOptions{Parents: true}); err != nil {
-			return err
-		}
-	}
-	for name, target := range map[string]string{
-		"/bin": "usr/bin", "/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
-	} {
-		if err := p.fs.Symlink(target, name); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"/dev/null", "/dev/zero", "/dev/full"} {
-		if err := p.fs.Mkdev(name); err != nil {
-			return err
-		}
-	}
-	for name, text := range map[string]string{
-		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "/etc/group": "root:x:0:\n", "/etc/hostname": "fake\n", "/etc/hosts": "127.0.0.1 localhost\n",
-	} {
-		if err := files.WriteFile(ctx, p.fs, name, []byte(text), files.WriteOptions{}); err != nil {
-			return err
-		}
-	}
-	for name := range p.programs {
-		if err := kernel.Install(p.fs, "/usr/bin/"+name, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p, kernel.Furnish(p.fs, p.programs, job.LogDir)
 }
 
 // lock takes the right to start, stop or remove the place.
@@ -184,7 +151,7 @@ func (p *place) bootLocked() {
 
 // exec is the kernel's hook: it notes what is run, and lets rules answer.
 func (p *place) exec(proc *kernel.Proc, args []string) kernel.Main {
-	var stdin *recording
+	var stdin *stream.Recording
 	if c, ok := proc.Value.(*command); ok && proc.PID == 0 {
 		stdin = &c.recorded
 	}
@@ -258,6 +225,9 @@ func (p *place) down(ctx context.Context) error {
 	p.jobs.Stopping(true)
 	defer p.jobs.Stopping(false)
 	k.Close()
+	for _, c := range p.runs() {
+		c.hangUp()
+	}
 	_ = k.Kill(nil, -1, int(spec.SIGTERM))
 	_ = k.Kill(nil, -1, int(spec.SIGCONT))
 	select {

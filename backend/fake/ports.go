@@ -15,42 +15,28 @@ var errPlaceEnded = spec.New(spec.CodeUnavailable, "the place has ended, or the 
 
 // Dial implements driver.Dialer. What is reached is what Listen offers: the fake's programs
 // have no sockets.
-func (s *session) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = s.do(ctx, Request{Op: OpDial, Path: address}, func() error {
+func (s *session) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return ask(ctx, s, Request{Op: OpDial, Path: address}, func() (net.Conn, error) {
 		if err := spec.ValidateAddress(network, address, false); err != nil {
-			return err
+			return nil, err
 		}
-		conn, err = s.network().Dial(ctx, s, s.p.spec.Workdir, network, address)
-		return err
+		return s.network().Dial(ctx, s, s.p.spec.Workdir, network, address)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return conn, nil
 }
 
 // Listen implements driver.Dialer. A unix socket has a name and no file.
-func (s *session) Listen(ctx context.Context, network, address string) (l net.Listener, err error) {
-	err = s.do(ctx, Request{Op: OpListen, Path: address}, func() error {
+func (s *session) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return ask(ctx, s, Request{Op: OpListen, Path: address}, func() (net.Listener, error) {
 		if err := spec.ValidateAddress(network, address, true); err != nil {
-			return err
+			return nil, err
 		}
-		l, err = s.network().Listen(s, s.p.spec.Workdir, network, address)
-		return err
+		return s.network().Listen(s, s.p.spec.Workdir, network, address)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
 }
 
 // Ports implements driver.Dialer.
-func (s *session) Ports(ctx context.Context) (ports []spec.Port, err error) {
-	err = s.do(ctx, Request{Op: OpPorts}, func() error {
-		ports = s.network().Ports()
-		return nil
-	})
-	return ports, err
+func (s *session) Ports(ctx context.Context) ([]spec.Port, error) {
+	return ask(ctx, s, Request{Op: OpPorts}, func() ([]spec.Port, error) { return s.network().Ports(), nil })
 }
 
 func (s *session) network() *port.Network {

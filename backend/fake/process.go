@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/backend/fake/internal/job"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/backend/fake/internal/stream"
+	"github.com/berth-dev/berth/backend/fake/internal/terminal"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
@@ -37,10 +38,14 @@ type command struct {
 	out      [2]*stream.Outlet
 	stdin    *kernel.Pipe // nil where nobody asked
 	input    func()       // closes it
-	recorded recording
-	log      *job.Log // gets all output; nil: nobody keeps it
-	kept     *job.Job // of KeepOutput
-	job      *job.Job // the one that it is; nil: none
+	recorded stream.Recording
+	tee      func([]byte) // gets all output; nil: nobody keeps it
+	kept     *job.Job     // of KeepOutput
+	job      *job.Job     // the one that it is; nil: none
+	tty      *kernel.TTY  // of a job or terminal; nil: none
+	terminal *terminal.Terminal
+	name     string   // that the program sees; "": its own
+	unset    []string // of the place's environment
 
 	finished chan struct{} // closed when exit or lost is known
 	exit     spec.Exit
@@ -116,8 +121,8 @@ func (p *place) command(c *spec.Command, s *session, stdio driver.Stdio) (cmd *c
 	cmd.id = fmt.Sprintf("c%d", p.lastID)
 	p.mu.Unlock()
 	if c.KeepOutput {
-		if cmd.kept, _, cmd.startErr = p.jobs.Add("", c, 0, true); cmd.startErr == nil {
-			cmd.log = cmd.kept.Log
+		if cmd.kept, _, cmd.startErr = p.jobs.Add(c, spec.JobOptions{}, true); cmd.startErr == nil {
+			cmd.tee = cmd.kept.Log.Write
 		}
 	}
 	if cmd.startErr == nil {
@@ -145,10 +150,6 @@ func newCommand(p *place, c *spec.Command) *command {
 // are wanted.
 func (c *command) start(stdin bool, taken [2]bool) error {
 	p := c.p
-	var tee func([]byte)
-	if c.log != nil {
-		tee = c.log.Write
-	}
 	k, err := p.system()
 	if err != nil {
 		return err
@@ -158,30 +159,22 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 	if dir == "" || dir[0] != '/' {
 		dir = p.spec.Workdir + "/" + dir
 	}
-	attr := kernel.Attr{Args: c.spec.Args, Dir: dir, Env: p.environ(c.spec, dir), Path: environ.Path(p.env), Umask: 0o022, Limits: c.spec.Rlimits, Value: c}
+	attr := kernel.Attr{
+		Args: c.spec.Args, Name: c.name, Dir: dir, Env: environ.Command(p.env, c.spec, c.unset, dir), Path: environ.Path(p.env),
+		Umask: 0o022, Limits: c.spec.Rlimits, Value: c,
+	}
 	if c.spec.Umask != nil {
 		attr.Umask = uint32(*c.spec.Umask)
 	}
-	attr.Files[0] = kernel.Null()
-	if stdin {
-		var near *kernel.File
-		c.stdin, attr.Files[0], near = kernel.NewPipe()
-		c.input = sync.OnceFunc(near.Close)
-	}
-	for i := range c.out {
-		if i == 1 && c.spec.MergeOutput {
-			attr.Files[2] = attr.Files[1].Share()
-			continue
-		}
-		pipe, _, w := kernel.NewPipe()
-		attr.Files[1+i] = w
-		c.out[i] = stream.New(pipe, c.spec.Key != "", taken[i], tee)
-	}
+	c.connect(&attr, stdin, taken)
 	if c.proc, err = k.Start(attr); err != nil {
 		if c.input != nil {
 			c.input()
 		}
 		return err
+	}
+	if c.terminal != nil {
+		c.id = c.terminal.Began(c.proc.PID, c.spec.Args[0], func(grace time.Duration) { c.kill(grace, "kill", "") })
 	}
 	p.mu.Lock()
 	p.running++
@@ -207,9 +200,36 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 	return nil
 }
 
+// connect makes the command's streams: its terminal, or pipes.
+func (c *command) connect(attr *kernel.Attr, stdin bool, taken [2]bool) {
+	if c.tty != nil {
+		attr.TTY = c.tty
+		c.out[0] = stream.New(c.tty.Output(), false, taken[0], c.tee)
+		return
+	}
+	attr.Files[0] = kernel.Null()
+	if stdin {
+		var near *kernel.File
+		c.stdin, attr.Files[0], near = kernel.NewPipe()
+		c.input = sync.OnceFunc(near.Close)
+	}
+	for i := range c.out {
+		if i == 1 && c.spec.MergeOutput {
+			attr.Files[2] = attr.Files[1].Share()
+			continue
+		}
+		pipe, _, w := kernel.NewPipe()
+		attr.Files[1+i] = w
+		c.out[i] = stream.New(pipe, c.spec.Key != "", taken[i], c.tee)
+	}
+}
+
 // attend sees the command through to its end.
 func (c *command) attend() {
 	c.watch()
+	if c.terminal != nil {
+		c.terminal.LeaderEnded()
+	}
 	if c.input != nil {
 		c.input()
 	}
@@ -227,6 +247,7 @@ func (c *command) attend() {
 		}
 	}
 	c.conclude()
+	c.endTerminal()
 	c.mu.Lock()
 	terminated := c.terminated
 	c.mu.Unlock()
@@ -281,7 +302,7 @@ func (c *command) watch() {
 			return
 		case <-deadline:
 		case <-silence:
-			if left := c.spec.NoOutputTimeout - time.Since(c.lastOutput()); left > 0 {
+			if left := c.spec.NoOutputTimeout - time.Since(stream.LastWrite(c.proc.Started(), c.out[:])); left > 0 {
 				quiet.Reset(left)
 				continue
 			}
@@ -305,24 +326,6 @@ func (c *command) watch() {
 	}
 }
 
-// lastOutput is when the command wrote last; one that waits for a reader writes now.
-func (c *command) lastOutput() time.Time {
-	last := c.proc.Started()
-	for _, o := range c.out {
-		if o == nil {
-			continue
-		}
-		st := o.Stats()
-		if st.Blocked > 0 {
-			return time.Now()
-		}
-		if st.Last.After(last) {
-			last = st.Last
-		}
-	}
-	return last
-}
-
 // kill ends the command's tree: TERM and, unless all of it goes within grace, KILL. An
 // ending under way is joined, and with no grace cut short.
 func (c *command) kill(grace time.Duration, reason, client string) *killer {
@@ -341,20 +344,10 @@ func (c *command) kill(grace time.Duration, reason, client string) *killer {
 
 func (c *command) carryOut(k *killer, grace time.Duration) {
 	defer close(k.done)
-	tree := c.proc.Tree()
-	gone := tree.Empty()
-	select {
-	case <-gone:
-		k.outcome = spec.KillExited
-		return
-	default:
-	}
 	if grace > 0 {
-		tree.TerminateWithin(grace, k.hurry)
+		c.hangUp()
 	}
-	tree.Signal(int(spec.SIGKILL))
-	<-gone
-	k.outcome = spec.KillTerminated
+	k.outcome = c.proc.Tree().End(grace, k.hurry)
 }
 
 // conclude waits for an ending under way and writes the exit down.

@@ -1,17 +1,16 @@
 package fake
 
 import (
-	"bytes"
 	"io"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/environ"
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
+	"github.com/berth-dev/berth/backend/fake/internal/stream"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -40,7 +39,7 @@ type Call struct {
 	// Nested: it was run by another program of the place.
 	Nested bool
 
-	stdin *recording // nil for a nested one
+	stdin *stream.Recording // nil for a nested one
 }
 
 // Stdin is what has been fed to the command of a client until now; the first 1 MiB.
@@ -53,27 +52,6 @@ func (c Call) Stdin() string {
 
 // String is the call as one would type it.
 func (c Call) String() string { return strings.Join(c.Args, " ") }
-
-// recording keeps the beginning of a stream.
-type recording struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-const maxRecording = 1 << 20
-
-func (r *recording) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.buf.Write(p[:min(len(p), maxRecording-r.buf.Len())])
-	return len(p), nil
-}
-
-func (r *recording) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.buf.String()
-}
 
 // Calls returns all calls in their order, those of scripts among them.
 func (w *World) Calls() []Call {
@@ -174,7 +152,7 @@ func (w *World) On(match Match, reply Reply) *Rule {
 }
 
 // intercept notes a call and returns what answers it, or nil.
-func (w *World) intercept(p *place, proc *kernel.Proc, args []string, stdin *recording) kernel.Main {
+func (w *World) intercept(p *place, proc *kernel.Proc, args []string, stdin *stream.Recording) kernel.Main {
 	c := &Call{Key: p.key, Args: slices.Clone(args), Env: environ.Map(proc.Env()), Dir: proc.Dir(), Nested: stdin == nil, stdin: stdin}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,6 +73,32 @@ func (s *session) do(ctx context.Context, r Request, op func() error) error {
 	})
 }
 
+// ask is do for an operation with a result, of which an error leaves nothing.
+func ask[T any](ctx context.Context, s *session, r Request, op func() (T, error)) (T, error) {
+	var out, none T
+	err := s.do(ctx, r, func() (err error) {
+		out, err = op()
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
+// life is ctx until the session is closed. end is to be called; it has no effect then.
+func (s *session) life(ctx context.Context) (life context.Context, end context.CancelCauseFunc) {
+	life, end = context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.over:
+			end(errClosed)
+		case <-life.Done():
+		}
+	}()
+	return life, end
+}
+
 // valid says why the session can do nothing any more, or for now.
 func (s *session) valid() error {
 	if _, err := s.p.system(); err != nil {
@@ -102,13 +127,7 @@ func (s *session) Ping(ctx context.Context) error {
 }
 
 func (s *session) Status(ctx context.Context) (spec.Status, error) {
-	var out spec.Status
-	err := s.do(ctx, Request{Op: OpStatus}, func() error {
-		var err error
-		out, err = s.p.status()
-		return err
-	})
-	return out, err
+	return ask(ctx, s, Request{Op: OpStatus}, s.p.status)
 }
 
 func (p *place) status() (spec.Status, error) {
@@ -151,6 +170,7 @@ func (s *session) Close(ctx context.Context) error {
 		return nil
 	}
 	s.network().Leave(s, errPlaceEnded)
+	s.p.terminals.Leave(s, errSessionClosed)
 	for _, c := range mine {
 		c.abandon()
 		c.kill(c.grace, "abandoned", s.client)
@@ -168,25 +188,4 @@ func (s *session) Close(ctx context.Context) error {
 	s.p.adjustLocked()
 	s.p.mu.Unlock()
 	return ctx.Err()
-}
-
-// environ is the environment of a command.
-func (p *place) environ(c *spec.Command, dir string) []string {
-	var out []string
-	if !c.CleanEnv {
-		for _, e := range p.env {
-			name, _, _ := strings.Cut(e, "=")
-			if _, replaced := c.Env[name]; replaced {
-				continue
-			}
-			if name == "PWD" {
-				e = "PWD=" + dir
-			}
-			out = append(out, e)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		out = append(out, name+"="+c.Env[name])
-	}
-	return out
 }

@@ -16,19 +16,12 @@ var _ driver.Terminator = (*session)(nil)
 // start of the place has taken it along.
 func (s *session) Terminate(ctx context.Context, key string, grace time.Duration) (spec.KillOutcome, error) {
 	grace = (&spec.Command{Grace: grace}).GraceOrDefault()
-	var out spec.KillOutcome
-	err := s.do(ctx, Request{Op: OpTerminate}, func() error {
-		err := spec.ValidateTermination(key, grace)
-		if err != nil {
-			return err
+	return ask(ctx, s, Request{Op: OpTerminate}, func() (spec.KillOutcome, error) {
+		if err := spec.ValidateTermination(key, grace); err != nil {
+			return "", err
 		}
-		out, err = s.p.terminate(ctx, key, grace, s.client)
-		return err
+		return s.p.terminate(ctx, key, grace, s.client)
 	})
-	if err != nil {
-		return "", err
-	}
-	return out, nil
 }
 
 // terminate ends the command with the key, or else the job.
@@ -98,8 +91,7 @@ func (c *command) terminate(ctx context.Context, grace time.Duration, client str
 
 // Running implements driver.Terminator.
 func (s *session) Running(ctx context.Context) ([]spec.Running, error) {
-	var out []spec.Running
-	err := s.do(ctx, Request{Op: OpRunning}, func() error {
+	return ask(ctx, s, Request{Op: OpRunning}, func() (out []spec.Running, err error) {
 		for _, c := range s.p.runs() {
 			select {
 			case <-c.proc.Done:
@@ -116,12 +108,8 @@ func (s *session) Running(ctx context.Context) ([]spec.Running, error) {
 			}
 			out = append(out, r)
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // runs are the commands and jobs that have started and not finished, the oldest first.

@@ -109,6 +109,11 @@ func HostileArchives() []HostileArchive {
 		{Name: "an absolute path by pax", Data: tarPax("path", "/tmp/berth-evil", tarFile("a", "1")), Reason: tree.BadPath, Entry: "/tmp/berth-evil"},
 		{Name: "a link out", Data: tarOf(tarLink("evil", "../outside")), Reason: tree.BadSymlink, Entry: "evil"},
 		{Name: "an absolute link", Data: tarOf(tarLink("evil", "/etc")), Reason: tree.BadSymlink, Entry: "evil"},
+		{Name: "a link out through another", Data: tarOf(tarDir("d"), tarLink("d/up", ".."), tarLink("d/out", "up/..")), Reason: tree.BadSymlink, Entry: "d/out"},
+		{Name: "a link out through a later one", Data: tarOf(tarDir("d"), tarLink("d/out", "up/.."), tarLink("d/up", "..")), Reason: tree.BadSymlink, Entry: "d/out"},
+		{Name: "a link out through a deep one", Data: tarOf(
+			tarDir("esc"), tarLink("esc/a/a/a/a/a/a/up", "../../../../../.."), tarLink("esc/out", "a/a/a/a/a/a/up/../../../../../../etc/hostname"),
+		), Reason: tree.BadSymlink, Entry: "esc/out"},
 		{Name: "a link, then a write through it", Data: tarOf(tarDir("d"), tarLink("evil", "d"), tarFile("evil/f", "1")), Reason: tree.PathConflict, Entry: "evil/f"},
 		{Name: "a link in the place of a directory", Data: tarOf(tarDir("d"), tarLink("d", "e")), Reason: tree.PathConflict, Entry: "d"},
 		{Name: "a hard link out", Data: tarOf(tarHard("evil", "../outside/canary")), Reason: tree.BadHardlink, Entry: "evil"},

@@ -11,6 +11,13 @@
 // what was understood and nothing else. Limits bound it; the defaults are 256 MiB for one
 // file, 1 GiB for all and a million entries.
 //
+// Links may lead through each other, so what a target means is not in its text. One that is
+// absolute, leads up further than its link is deep, or leads up behind a name is refused
+// or, by ExportOptions.OmitEscapingLinks, left out: "../../a/b" is taken, "a/../b" is not,
+// even where it would be harmless. A link of a tree that an import took then leads to
+// something in the tree or to nothing, unless it leads through one that was in the
+// directory before: such are not judged.
+//
 // # What is kept
 //
 // Names and contents, byte for byte, empty directories, symbolic links, permission bits;

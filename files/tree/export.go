@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"time"
@@ -31,10 +30,10 @@ func export(ctx context.Context, fsys files.FS, root string, w io.Writer, o Expo
 	}
 	err = walk(t, fsys, files.GlobOptions{Exclude: o.Exclude, Gitignore: o.Gitignore}, e.entry)
 	if err == nil {
-		err = written(e.out.Close())
+		err = tarstream.WriteError(e.out.Close())
 	}
 	if err == nil {
-		err = written(out.Flush())
+		err = tarstream.WriteError(out.Flush())
 	}
 	return statsOf(e.counts, e.skipped), err
 }
@@ -150,7 +149,7 @@ func (e *exporter) begin(h *tarstream.Header) error {
 		if errors.As(err, &refused) && refused.Reason == BadSymlink {
 			err = WithLinkHint(err)
 		}
-		return written(err)
+		return tarstream.WriteError(err)
 	}
 	e.counts.Add(h)
 	return nil
@@ -163,7 +162,7 @@ func WithLinkHint(err error) error {
 		return err
 	}
 	c := *e
-	c.Hint = "links that lead out of the tree can be left out"
+	c.Hint = "links that may lead out of the tree can be left out"
 	return &c
 }
 
@@ -186,7 +185,7 @@ func (e *exporter) file(path, name string) error {
 		}
 		n, err := f.Read(e.buf)
 		if _, werr := e.out.Write(e.buf[:n]); werr != nil {
-			return written(werr)
+			return tarstream.WriteError(werr)
 		}
 		if err == io.EOF {
 			return nil
@@ -195,13 +194,4 @@ func (e *exporter) file(path, name string) error {
 			return err
 		}
 	}
-}
-
-// written makes err, of where the archive goes, one that says so.
-func written(err error) error {
-	var known *spec.Error
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the archive could not be written: %w", err)}
 }

@@ -60,8 +60,8 @@ type ExportOptions struct {
 	Gitignore bool
 	// ZeroTimes makes the archive depend on nothing but names, modes and contents.
 	ZeroTimes bool
-	// OmitEscapingLinks leaves out symbolic links that are absolute or lead out of
-	// the tree by their text, and counts them as skipped. Otherwise the first one
+	// OmitEscapingLinks leaves out symbolic links that may lead out of the tree, as
+	// the package comment says, and counts them as skipped. Otherwise the first one
 	// fails the export as BadSymlink, since Import would refuse it.
 	OmitEscapingLinks bool
 	Limits            Limits

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,18 +89,20 @@ func TestExportOfAFileThatShrinks(t *testing.T) {
 }
 
 // full is a writer that fails after some bytes.
-type full struct{ left int }
-
-var errFull = errors.New("the disk is full")
+type full struct {
+	left int
+	err  error
+}
 
 func (f *full) Write(p []byte) (int, error) {
 	if f.left -= len(p); f.left < 0 {
-		return 0, errFull
+		return 0, f.err
 	}
 	return len(p), nil
 }
 
-// Where the archive cannot be written, the writer's error is in that of the export.
+// Where the archive cannot be written, the writer's error is in that of the export, and no
+// room is said as what it is.
 func TestExportToAWriterThatFails(t *testing.T) {
 	m := memfs.New("/w")
 	for _, name := range []string{"a", "b"} {
@@ -107,9 +110,15 @@ func TestExportToAWriterThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for left := 0; left < 200_000; left += 50_000 {
-		if _, err := tree.Export(t.Context(), m, "", &full{left}, tree.ExportOptions{}); !errors.Is(err, errFull) || spec.CodeOf(err) != spec.CodeUnavailable {
-			t.Errorf("after %d bytes: %v", left, err)
+	for cause, want := range map[error]spec.Code{
+		errors.New("the cable is out"):                             spec.CodeUnavailable,
+		&fs.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}: spec.CodeNoSpace,
+		&fs.PathError{Op: "write", Path: "f", Err: syscall.EDQUOT}: spec.CodeNoSpace,
+	} {
+		for left := 0; left < 200_000; left += 50_000 {
+			if _, err := tree.Export(t.Context(), m, "", &full{left, cause}, tree.ExportOptions{}); !errors.Is(err, cause) || spec.CodeOf(err) != want {
+				t.Errorf("after %d bytes: %v", left, err)
+			}
 		}
 	}
 }

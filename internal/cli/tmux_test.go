@@ -225,6 +225,25 @@ func driveShell(t *testing.T, p *pane, vim string) {
 	p.line("clear; berth shell --key k --attach term-1")
 	p.waitSame(before)
 
+	// What is typed right before the detach keys is typed; what the program has set or begun
+	// is undone.
+	p.line(`clear; printf '\033[5;10r\033[4h\033[?6h\033[?2004h'`)
+	p.settle()
+	const modes = "#{scroll_region_upper} #{scroll_region_lower} #{insert_flag} #{origin_flag}"
+	if got := p.tmux("display-message", "-p", modes); got != "4 9 1 1\n" {
+		t.Errorf("region, insert and origin mode as the program has set them: %s", got)
+	}
+	p.keys("printf '\\033]0;half'; echo 1 > kept", "Enter", "C-p", "C-q")
+	p.wait(`detached;`)
+	p.wait(`(?m)^outer>$`)
+	if got := p.tmux("display-message", "-p", modes); got != "0 19 0 0\n" {
+		t.Errorf("region, insert and origin mode after the detach: %s", got)
+	}
+	p.line("clear; berth shell --key k --attach")
+	p.settle()
+	p.line(`printf '\033\134\033c'; echo kept=$(cat kept)`)
+	p.wait(`kept=1\ninner>`)
+
 	// exit ends it, and its status is ours.
 	p.line("exit 42")
 	p.wait(`(?m)^outer>$`)

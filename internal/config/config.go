@@ -39,6 +39,8 @@ type Config struct {
 
 	Audit   bool     // what is done to sandboxes with a key is recorded
 	Secrets []string // variables whose values are taken out of that
+	// NamedSecrets are those of Secrets that a flag names: there are such variables.
+	NamedSecrets []string
 
 	Writable []string
 	Hidden   []string

@@ -107,7 +107,7 @@ dir = "d"
 	want := &Config{
 		File: testFile, Backend: "docker", Owner: "me", StateDir: "/s", CacheDir: "/home/me/c", Guest: "/g",
 		Isolation: spec.IsolationStrict, Network: spec.NetworkOpen, Timeout: 90 * time.Second,
-		NoOutputTimeout: 45 * time.Second, Shell: "/bin/bash", JobOwner: "ci",
+		NoOutputTimeout: 45 * time.Second, Shell: "/bin/bash", JobOwner: "ci", Audit: true,
 		Writable: []string{"/w", "/home/me/w"}, Hidden: []string{"/h", "/h2"}, Image: "busybox",
 		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, DockerHost: "tcp://engine:2375",
 		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000"},

@@ -120,3 +120,12 @@ func secrets(c *Config, texts []string) error {
 	c.Secrets = append(c.Secrets, texts...)
 	return nil
 }
+
+// namedSecrets adds the names that a flag has.
+func namedSecrets(c *Config, texts []string) error {
+	if err := secrets(c, texts); err != nil {
+		return err
+	}
+	c.NamedSecrets = texts
+	return nil
+}

@@ -1,6 +1,13 @@
 package tarstream
 
-import "io"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/berth-dev/berth/spec"
+)
 
 // Counts are what an archive holds.
 type Counts struct {
@@ -55,3 +62,17 @@ type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }
 )
+
+// WriteError makes err, of where an archive goes, one that says so: CodeNoSpace if there
+// is no room, else CodeUnavailable. A *spec.Error stays what it is, and nil too.
+func WriteError(err error) error {
+	var known *spec.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	code := spec.CodeUnavailable
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		code = spec.CodeNoSpace
+	}
+	return &spec.Error{Code: code, Err: fmt.Errorf("the archive could not be written: %w", err)}
+}

@@ -22,9 +22,10 @@
 // only hashes are kept, so that memory depends on Limits.Entries and on nothing that
 // an archive says.
 //
-// # What it does not promise
+// # Symbolic links
 //
-// A symbolic link stays inside by its text. Links that lead through each other can
-// still lead out, so whoever reads the tree that comes out of an archive resolves its
-// links below a rooted handle.
+// A target is relative, leads up only at its beginning, and no further than the link is
+// deep: "../../a/b" is taken, "a/../b" is not, though it may be harmless. So links stay
+// inside however they lead through each other, as long as the tree that they land in has
+// none of another kind, and nobody moves its directories.
 package tarstream

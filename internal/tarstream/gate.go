@@ -259,11 +259,20 @@ func wrongPath(p string) string {
 	return ""
 }
 
-// Escapes reports whether a symbolic link at path would be refused for its target:
-// one that is absolute, or leads above the top of the archive by its text.
+// Escapes reports whether a symbolic link at path would be refused for its target: one
+// that may lead above the top of the archive.
 func Escapes(path, target string) bool { return wrongTarget(path, target) != "" }
 
 // wrongTarget says what is wrong with the target of a symbolic link.
+//
+// A ".." leads up from where the names before it have led, and what those are other
+// entries decide, later ones too: behind a name there is none. Then no links, however they
+// lead through each other, lead out. Whoever resolves a path stands, by induction over the
+// elements that are looked up, in a directory of the tree. A name leads to something in
+// that directory; if it is a link, its target is what comes next. The ".." at a target's
+// beginning lead up from the directory that the link lies in, which is real, and so are all
+// above it: entries behind links are refused, by the archive's names here and by those of
+// the tree where it lands. They are no more than the link is deep, so they end in the tree.
 func wrongTarget(path, target string) string {
 	switch {
 	case target == "":
@@ -275,16 +284,19 @@ func wrongTarget(path, target string) string {
 	case strings.IndexByte(target, 0) >= 0:
 		return "a target with a NUL byte"
 	}
-	depth := strings.Count(path, "/")
+	depth, named := strings.Count(path, "/"), false
 	for elem := range strings.SplitSeq(target, "/") {
 		switch elem {
 		case "", ".":
 		case "..":
+			if named {
+				return "a target that leads up behind a name, which may be a link"
+			}
 			if depth--; depth < 0 {
 				return "a target outside of the archive"
 			}
 		default:
-			depth++
+			named = true
 		}
 	}
 	return ""

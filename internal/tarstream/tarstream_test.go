@@ -143,6 +143,7 @@ func TestRefused(t *testing.T) {
 		"link not utf-8":       {data: pax(t, record("linkpath", "a\xff"), link("a", "b")), o: tarstream.Options{UTF8: true}, want: tarstream.BadSymlink, entry: "a"},
 		"link out":             {data: archive(t, link("d/a", "../../b")), want: tarstream.BadSymlink, entry: "d/a"},
 		"link out and back":    {data: archive(t, link("a", "../b/a")), want: tarstream.BadSymlink, entry: "a"},
+		"link up after a name": {data: archive(t, link("d/out", "up/.."), link("d/up", "..")), want: tarstream.BadSymlink, entry: "d/out"},
 		"absolute link":        {data: archive(t, link("a", "/etc/passwd")), want: tarstream.BadSymlink, entry: "a"},
 		"empty link":           {data: archive(t, link("a", "")), want: tarstream.BadSymlink, entry: "a"},
 		"through a link":       {data: archive(t, dir("d"), link("a", "d"), file("a/b", "")), want: tarstream.PathConflict, entry: "a/b"},

@@ -1,8 +1,10 @@
 // Package vt understands as much of what programs write to a terminal as it takes to begin
-// in the middle of it: where a sequence ends, and which modes are set. It draws nothing.
+// in the middle of it and to leave it there: where a sequence ends, which modes are set, and
+// what of old output is safe to show again. It draws nothing.
+//
+// A control of the C1 set is one in UTF-8 (U+0080 to U+009F) and as a byte that belongs to no
+// character.
 package vt
-
-import "slices"
 
 type state byte
 
@@ -22,8 +24,8 @@ const (
 	esc = 0x1b
 )
 
-// maxSeq is how much of a sequence is kept to be understood; one that is longer changes
-// nothing.
+// maxSeq is how much of a sequence is kept to be understood; a control sequence that is
+// longer changes nothing.
 const maxSeq = 64
 
 // Parser reads the output of a program. The zero value is at its beginning. It is a plain
@@ -31,8 +33,10 @@ const maxSeq = 64
 type Parser struct {
 	Modes Modes
 
+	look  look
 	state state
-	due   int // bytes that the present character still has
+	lead  byte // of the present character
+	due   int  // bytes that the present character still has
 	ended bool
 	seq   [maxSeq]byte
 	n     int // bytes of the sequence, maxSeq+1 for too many
@@ -54,13 +58,17 @@ func (p *Parser) Break() bool { return p.ended && p.Clean() }
 // Next reads one byte.
 func (p *Parser) Next(c byte) {
 	p.ended = false
+	control := p.character(c)
 	switch {
 	case c == can || c == sub:
-		p.state, p.due = ground, 0
+		p.state = ground
 		return
 	case c == esc && p.state != text:
-		p.state, p.n, p.due = escape, 0, 0
+		p.state, p.n = escape, 0
 		p.keep(c)
+		return
+	case control != 0:
+		p.control(control)
 		return
 	case p.state == ground:
 		p.plain(c)
@@ -97,20 +105,46 @@ func (p *Parser) keep(c byte) {
 	p.n = min(p.n+1, maxSeq+1)
 }
 
-// plain reads a byte outside of sequences.
-func (p *Parser) plain(c byte) {
+// character follows the characters that bytes make. Where c completes a C1 control it is
+// what follows ESC in the form that has seven bits; 0: it does not.
+func (p *Parser) character(c byte) (control byte) {
 	switch {
 	case p.due > 0 && c&0xc0 == 0x80:
 		p.due--
+		if p.lead == 0xc2 && c < 0xa0 {
+			return c - 0x40
+		}
+	case c >= 0x80 && c < 0xa0:
+		p.due = 0
+		return c - 0x40
 	case c >= 0xc2 && c < 0xe0:
-		p.due = 1
+		p.lead, p.due = c, 1
 	case c >= 0xe0 && c < 0xf0:
-		p.due = 2
+		p.lead, p.due = c, 2
 	case c >= 0xf0 && c < 0xf5:
-		p.due = 3
+		p.lead, p.due = c, 3
 	default:
 		p.due = 0
 	}
+	return 0
+}
+
+// control obeys a C1 control.
+func (p *Parser) control(c byte) {
+	switch {
+	case c == '\\' && p.state == text:
+		p.end()
+	case c == '[', opensText(c):
+		p.n = 0
+		p.keep(c)
+		p.afterEscape(c)
+	default:
+		p.state, p.ended = ground, true
+	}
+}
+
+// plain reads a byte outside of sequences.
+func (p *Parser) plain(c byte) {
 	switch c {
 	case '\n':
 		p.ended = true
@@ -119,14 +153,16 @@ func (p *Parser) plain(c byte) {
 	}
 }
 
+func opensText(c byte) bool { return c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_' }
+
 // afterEscape reads the byte that says what an ESC begins.
 func (p *Parser) afterEscape(c byte) {
 	switch {
 	case p.state == textEnd && c == '\\':
-		p.state, p.ended = ground, true
+		p.end()
 	case c == '[':
 		p.begin(csi)
-	case c == ']', c == 'P', c == 'X', c == '^', c == '_':
+	case opensText(c):
 		p.begin(text)
 	case c >= 0x20 && c < 0x30:
 		p.begin(inter)
@@ -147,189 +183,24 @@ func (p *Parser) begin(s state) {
 
 // end obeys the sequence that has been read.
 func (p *Parser) end() {
-	if p.n <= maxSeq {
-		p.Modes.obey(p.state, p.seq[:p.n])
+	seq := p.seq[:min(p.n, maxSeq)]
+	switch {
+	case p.state == text || p.state == textEnd:
+		p.look.obeyText(seq)
+	case p.n <= maxSeq:
+		p.Modes.obey(p.state, seq)
+		p.look.obey(p.state, seq)
 	}
 	p.state, p.ended = ground, true
 }
 
-// Modes are the lasting settings of a terminal that programs change, as they differ from
-// those of one that was reset. The zero value is that.
-type Modes struct {
-	private  uint32 // bits of those in tracked that are not at their default
-	screen   uint16 // what has switched to the alternate screen: 47, 1047 or 1049; 0: none has
-	keypad   bool
-	shifted  bool
-	charsets [2]byte // of G0 and G1; 0: ASCII
-}
-
-// tracked are the private modes that are known.
-var tracked = [...]struct {
-	number int
-	on     bool // by default
-}{
-	{1, false},    // cursor keys
-	{5, false},    // reverse video
-	{7, true},     // wrapping
-	{12, false},   // blinking cursor
-	{25, true},    // the cursor is visible
-	{9, false},    // the mouse: X10
-	{1000, false}, // buttons
-	{1002, false}, // dragging
-	{1003, false}, // any motion
-	{1004, false}, // focus
-	{1005, false}, // how the mouse is told
-	{1006, false},
-	{1015, false},
-	{1016, false},
-	{1007, false}, // the wheel as cursor keys
-	{2004, false}, // bracketed paste
-}
-
-// obey applies a sequence.
-func (m *Modes) obey(s state, seq []byte) {
-	last := seq[len(seq)-1]
-	switch {
-	case s == escape && len(seq) == 2:
-		switch last {
-		case 'c': // a full reset
-			*m = Modes{}
-		case '=', '>':
-			m.keypad = last == '='
-		}
-	case s == inter && len(seq) == 3 && (seq[1] == '(' || seq[1] == ')'):
-		if last == 'B' {
-			last = 0
-		}
-		m.charsets[seq[1]-'('] = last
-	case s == csi && string(seq[2:]) == "!p": // a soft reset
-		*m = Modes{screen: m.screen, private: m.private &^ (bit(1) | bit(7) | bit(25))}
-	case s == csi && len(seq) > 3 && seq[2] == '?' && (last == 'h' || last == 'l'):
-		for _, number := range numbers(seq[3 : len(seq)-1]) {
-			m.set(number, last == 'h')
-		}
-	}
-}
-
-func bit(number int) uint32 {
-	for i, t := range tracked {
-		if t.number == number {
-			return 1 << i
-		}
-	}
-	return 0
-}
-
-func (m *Modes) set(number int, on bool) {
-	switch number {
-	case 47, 1047, 1049:
-		m.screen = 0
-		if on {
-			m.screen = uint16(number)
-		}
-		return
-	}
-	for i, t := range tracked {
-		if t.number == number && on == t.on {
-			m.private &^= 1 << i
-		} else if t.number == number {
-			m.private |= 1 << i
-		}
-	}
-}
-
-// numbers are the parameters of a sequence.
-func numbers(p []byte) []int {
-	const most = 1 << 16
-	var out []int
-	n := 0
-	for _, c := range p {
-		switch {
-		case c >= '0' && c <= '9':
-			n = min(10*n+int(c-'0'), most)
-		default:
-			out, n = append(out, n), 0
-		}
-	}
-	return append(out, n)
-}
-
-// Restore returns what brings a terminal that was reset, whatever it has drawn with last,
-// into these modes.
-func (m Modes) Restore() []byte {
+// Undo returns what brings the terminal back to one that was reset: it cancels what is begun
+// and not ended, undoes the modes, and what text and links look like. Where a program left
+// nothing behind it is empty.
+func (p *Parser) Undo() []byte {
 	var out []byte
-	if m.screen != 0 {
-		out = private(out, int(m.screen), true)
+	if p.state != ground {
+		out = append(out, can, esc, '\\') // some end a string at ST only
 	}
-	out = append(out, "\x1b[m"...)
-	out = m.characters(out)
-	for i, t := range tracked {
-		if m.private&(1<<i) != 0 {
-			out = private(out, t.number, !t.on)
-		}
-	}
-	if m.keypad {
-		out = append(out, esc, '=')
-	}
-	return out
-}
-
-// characters sets the character sets.
-func (m Modes) characters(out []byte) []byte {
-	for i, set := range m.charsets {
-		if set == 0 {
-			set = 'B'
-		}
-		out = append(out, esc, '('+byte(i), set)
-	}
-	if m.shifted {
-		return append(out, 0x0e)
-	}
-	return append(out, 0x0f)
-}
-
-// Undo returns what brings a terminal from these modes into those of one that was reset.
-// Without any that differ it is empty.
-func (m Modes) Undo() []byte {
-	if m == (Modes{}) {
-		return nil
-	}
-	var out []byte
-	for i, t := range tracked {
-		if m.private&(1<<i) != 0 {
-			out = private(out, t.number, t.on)
-		}
-	}
-	if m.keypad {
-		out = append(out, esc, '>')
-	}
-	out = Modes{}.characters(append(out, "\x1b[m"...))
-	if m.screen != 0 {
-		out = private(out, int(m.screen), false)
-	}
-	return out
-}
-
-// Reset returns what brings a terminal from any modes into those of one that was reset.
-func Reset() []byte {
-	out := []byte("\x1b[?47l\x1b[m\x1b>")
-	out = Modes{}.characters(out)
-	for _, t := range tracked {
-		out = private(out, t.number, t.on)
-	}
-	return out
-}
-
-// private appends the sequence that sets or resets a private mode.
-func private(out []byte, number int, on bool) []byte {
-	var digits []byte
-	for n := number; n > 0; n /= 10 {
-		digits = append(digits, byte('0'+n%10))
-	}
-	slices.Reverse(digits)
-	out = append(append(out, "\x1b[?"...), digits...)
-	if on {
-		return append(out, 'h')
-	}
-	return append(out, 'l')
+	return p.look.undo(append(out, p.Modes.Undo()...))
 }

@@ -2,6 +2,8 @@ package vt
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -29,7 +31,15 @@ func TestRestore(t *testing.T) {
 		{"broken off", "\x1b[?25\x18l\x1b[?1\x1b[?5h", plain + "\x1b[?5h"},
 		{"in a title", "\x1b]0;\x1b[?25l\x07", plain + "\x1b[?25l"}, // an ESC ends a string
 		{"in a string", "\x1bP[?25l\x1b\\", plain},
-		{"no private mode", "\x1b[25l\x1b[4h", plain},
+		{"no private mode", "\x1b[25l\x1b[4h", plain + "\x1b[4h"},
+		{"region and origin", "\x1b[05;10r\x1b[?6h\x1b[?69h", plain + "\x1b[5;10r\x1b[?6h\x1b[?69h"},
+		{"region of the screen", "\x1b[5;10r\x1b[r\x1b[1r", plain},
+		{"modified keys", "\x1b[>4;2m\x1b[>1;3m\x1b[>1m\x1b[>2n", plain + "\x1b[>2n\x1b[>4;2m"},
+		{"kitty's keys", "\x1b[=2u\x1b[>1u\x1b[>5u\x1b[>u\x1b[<u\x1b[=8;2u", "\x1b[=2u\x1b[>1u\x1b[>13u" + plain},
+		{"kitty's keys by screen", "\x1b[>1u\x1b[?1049h\x1b[>3u", "\x1b[>1u\x1b[?1049h\x1b[>3u" + plain},
+		{"all popped", "\x1b[>1u\x1b[>1u\x1b[<9u", plain},
+		{"held back drawing and a cursor", "\x1b[?2026h\x1b[5 q", plain + "\x1b[?2026h\x1b[5 q"},
+		{"C1", "\xc2\x9b?25l\x9b?5h\xe2\x82\x9b?7l", plain + "\x1b[?5h\x1b[?25l"},
 		{"unknown", "\x1b[?4711h", plain},
 		{"too long", "\x1b[?25l\x1b[?" + string(bytes.Repeat([]byte("1;"), 100)) + "25h", plain + "\x1b[?25l"},
 	} {
@@ -67,6 +77,9 @@ func TestClean(t *testing.T) {
 		{"\x1b]0;title\x1b\\", true, true},
 		{"\x1bPq#0;2\n", false, false},
 		{"\x1b]0;\x18", true, false},
+		{"\x1b]0;\xe2\x9c\x93", false, false}, // no ST
+		{"\x1b]0;x\xc2\x9c", true, true},
+		{"\xc2\x9b1", false, false},
 	} {
 		p := parsed(test.in)
 		if p.Clean() != test.clean || p.Break() != test.brk {
@@ -75,80 +88,64 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Undo and Reset leave nothing set.
+// Undo and Reset leave nothing set, whatever was, and Undo of nothing is nothing.
 func TestUndo(t *testing.T) {
-	p := parsed("\x1b[?25l\x1b[?1049h\x1b[?7l\x1b[?1003h\x1b=\x1b(0\x0e")
-	p.Feed(p.Modes.Undo())
-	if p.Modes != (Modes{}) {
-		t.Errorf("left: %q", p.Modes.Restore())
+	const all = "\x1b[?25l\x1b[>2u\x1b[?1049h\x1b[?7l\x1b[?1003h\x1b=\x1b(0\x0e\x1b[>4;2m\x1b[>1u\x1b[5;10r\x1b[4h\x1b[?6h\x1b[?69h\x1b[?2026h\x1b[5 q" +
+		"\x1b[31m\x1b]8;;http://x\x07\x1b]4;1;red\x07\x1b]11;blue\x1b\\\x1b]0;half"
+	p := parsed(all)
+	p.Feed(p.Undo())
+	if p.Modes != (Modes{}) || p.look != (look{}) || !p.Clean() {
+		t.Errorf("left: %q, %+v", p.Modes.Restore(), p.look)
 	}
-	if undo := p.Modes.Undo(); undo != nil {
-		t.Errorf("nothing to undo, and %q", undo)
+	for _, plain := range []string{"", "hello\r\n\x1b[1;31mred\x1b[0m$ ", "\x1b[?2004h$ \x1b[?2004l", "\x1b]0;title\x07\x1b]11;?\x07"} {
+		if undo := parsed(plain).Undo(); undo != nil {
+			t.Errorf("nothing to undo after %q, and %q", plain, undo)
+		}
 	}
-	p = parsed("\x1b[?25l\x1b[?47h\x1b[?7l\x1b[?1003h\x1b=\x1b(0\x0e" + string(Reset()))
+	p = parsed("\x1b[=3u" + all + "\x1b\\" + string(Reset()))
 	if p.Modes != (Modes{}) || !p.Clean() {
 		t.Errorf("left: %q", p.Modes.Restore())
 	}
 }
 
-// What asks the terminal for an answer is taken out, what draws is not, wherever it is cut.
-func TestMute(t *testing.T) {
+// Each setting is undone by what undoes it, and by nothing else; first what is unfinished is
+// cancelled.
+func TestUndoEach(t *testing.T) {
+	const look = "\x1b[m\x1b(B\x1b)B\x0f"
 	for _, test := range []struct{ in, want string }{
-		{"plain\r\n\x1b[1mbold\x1b[m", "plain\r\n\x1b[1mbold\x1b[m"},
-		{"a\x1b[cb\x1b[>cc\x1b[0c", "abc"},
-		{"a\x1b[6nb\x1b[?6n\x1b[5n", "ab"},
-		{"\x1b[>4;2m\x1b[>4n", "\x1b[>4;2m\x1b[>4n"},
-		{"\x1b[?2026$p\x1b[?u\x1b[>q", ""},
-		{"\x1b[18t\x1b[14t\x1b[21t\x1b[22;0t\x1b[8;24;80t", "\x1b[22;0t\x1b[8;24;80t"},
-		{"\x1b]11;?\x07\x1b]10;?\x1b\\\x1b]0;what?\x07", "\x1b]0;what?\x07"},
-		{"\x1bP$qm\x1b\\\x1bP+q436f\x1b\\\x1bPq#0\x1b\\", "\x1bPq#0\x1b\\"},
-		{"\x1bZ\x05x", "x"},
-		{"\x1b[2J\x1b[1;1H\x1b[?25l", "\x1b[2J\x1b[1;1H\x1b[?25l"},
+		{"\x1b[>4;2m", "\x1b[>4m" + look},
+		{"\x1b[>1u", "\x1b[<1u" + look},
+		{"\x1b[5;10r", "\x1b7\x1b[r\x1b8" + look},
+		{"\x1b[4h", "\x1b[4l" + look},
+		{"\x1b[5;10r\x1b[?6h", "\x1b[?6l\x1b[r\x1b[999H\n" + look},
+		{"\x1b[?69h", "\x1b[?69l" + look},
+		{"\x1b[?2026h", "\x1b[?2026l" + look},
+		{"\x1b[5 q", "\x1b[0 q" + look},
+		{"\x1b[?1049h", "\x1b[?1049l" + look},
+		{"\x1b]0;half", "\x18\x1b\\"},
+		{"\x1b[31", "\x18\x1b\\"},
+		{"\x1b[31m", "\x1b[m"},
+		{"\x1b]8;id=1;http://a.very.long.address/" + strings.Repeat("x", 100) + "\x1b\\", "\x1b]8;;\x1b\\"},
+		{"\x1b]8;;http://x\x1b\\\x1b]8;;\x1b\\", ""},
+		{"\x1b]12;red\x07", "\x1b]112\x1b\\"},
 	} {
-		for cut := range len(test.in) + 1 {
-			var m Mute
-			got := m.Filter(nil, []byte(test.in[:cut]))
-			got = m.Filter(got, []byte(test.in[cut:]))
-			if string(got) != test.want {
-				t.Errorf("%q cut at %d: %q; want %q", test.in, cut, got, test.want)
-			}
+		if got := string(parsed(test.in).Undo()); got != test.want {
+			t.Errorf("%q: %q; want %q", test.in, got, test.want)
 		}
 	}
 }
 
-// Whatever a program writes, what restores its modes makes the same modes, Mute changes
-// nothing but what it takes out, and neither keeps more than its bounds.
-func FuzzParser(f *testing.F) {
-	for _, s := range []string{"", "a\n", "\x1b[?1049h\x1b[?25l", "\x1b]0;t\x07\x1b(0\x0e", "\x1bP\x1b\x1b\\", "\x1b[?1;2;3;1049;25h\xff\xe2\x82"} {
-		f.Add([]byte(s))
+// What a late beginning of a replay and a gap in it need fits into what a host takes.
+func TestRestoreIsBounded(t *testing.T) {
+	const taken = 1 << 10
+	in := "\x1b[=31u" + strings.Repeat("\x1b[>31u", 20) + "\x1b[?1049h\x1b[=31u" + strings.Repeat("\x1b[>31u", 20) + "\x1b[65535;65535r\x1b[255 q\x1b="
+	for _, m := range tracked {
+		in += string(mode(nil, m.number, m.ansi, !m.on))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		var p Parser
-		p.Feed(in)
-		again := parsed(string(p.Modes.Restore()))
-		if again.Modes != p.Modes || !again.Clean() {
-			t.Errorf("%q: restored %+v, want %+v", in, again.Modes, p.Modes)
-		}
-		again.Feed(p.Modes.Undo())
-		if again.Modes != (Modes{}) {
-			t.Errorf("%q: after Undo %+v", in, again.Modes)
-		}
-		var m Mute
-		shown := m.Filter(nil, in)
-		if shown = append(shown, m.Rest()...); len(shown) > len(in) || !subsequence(shown, in) {
-			t.Errorf("%q: shown as %q", in, shown)
-		}
-		if len(m.held) > maxHeld {
-			t.Errorf("%d bytes held", len(m.held))
-		}
-	})
-}
-
-func subsequence(sub, all []byte) bool {
-	for _, c := range all {
-		if len(sub) > 0 && sub[0] == c {
-			sub = sub[1:]
-		}
+	for kind := range 8 {
+		in += "\x1b[>" + strconv.Itoa(kind) + ";253m"
 	}
-	return len(sub) == 0
+	if n := len(Reset()) + len(parsed(in).Modes.Restore()); n > taken {
+		t.Errorf("%d bytes", n)
+	}
 }

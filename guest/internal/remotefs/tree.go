@@ -116,7 +116,7 @@ func (e *export) run(ctx context.Context) (tree.Stats, error) {
 	case ctx.Err() != nil:
 		return stats, ctx.Err()
 	case e.to.err != nil:
-		return stats, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the archive could not be written: %w", e.to.err)}
+		return stats, tarstream.WriteError(e.to.err)
 	case from.err != nil:
 		return stats, st.Failed(ctx, from.err, ask.Reads)
 	}

@@ -23,7 +23,7 @@ const lingerTime = 10 * time.Second
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// conn is a net.Conn with CloseWrite and SetLinger.
+// conn is a net.Conn with CloseWrite, SetLinger and Finished.
 type conn struct {
 	st            ask.Stream
 	release       context.CancelFunc // of what the stream is bound to
@@ -61,6 +61,11 @@ func newConn(st ask.Stream, said *wire.Conn, release context.CancelFunc, chunk i
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// Finished is closed when the peer takes nothing more: after a reset or a Write that it has
+// refused, and once both sides have ended and it has been handed everything. The loss of
+// the place does not close it.
+func (c *conn) Finished() <-chan struct{} { return c.st.Finished() }
 
 // isClosed reports whether a channel is closed.
 func isClosed(ch <-chan struct{}) bool {
@@ -125,12 +130,12 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// writable reports why nothing can be written.
+// writable reports why nothing can be written. The caller holds writing.
 func (c *conn) writable() error {
 	if err := c.ready(&c.writeUntil); err != nil {
 		return err
 	}
-	if isClosed(c.st.Finished()) {
+	if !c.ended && isClosed(c.st.Finished()) {
 		return errReset
 	}
 	return nil
@@ -201,7 +206,8 @@ func (c *conn) SetLinger(seconds int) error {
 }
 
 // Close implements net.Conn. What was written still goes out, for as long as the peer takes
-// it within ten seconds; a Write that waits makes it a reset.
+// it within ten seconds, and then io.EOF as with package net, whether or not CloseWrite was
+// called; a Write that waits makes it a reset.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		close(c.closed)

@@ -79,6 +79,7 @@ func (v *Server) carry(conn duplex, s *wire.Stream, in *inlet, heard <-chan stru
 		go func() {
 			<-sent
 			conn.Close() // both sides have ended
+			s.Close()
 		}()
 		_ = in.wait() // until the host leaves
 	default:

@@ -126,6 +126,10 @@ func parseUnix(line string) (inode uint64, name string, listens, ok bool) {
 	return inode, line, flags&accepts != 0 && kind == streams, ok
 }
 
+// ownName is the name of the guest's own process, of which the kernel knows only the file
+// that it was started from.
+const ownName = "berth"
+
 // holders finds which process of the place holds each socket.
 func (v *Server) holders(sockets map[uint64]*wire.Port) {
 	left := len(sockets)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/scrollback"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -27,7 +28,7 @@ type Terminal struct {
 	changed sync.Cond // anything below has
 	rec     wire.Terminal
 	master  *os.File // nil before it has started and after it has ended
-	back    *scrollback
+	back    *scrollback.Buffer
 	viewers map[string]*viewer
 	exited  bool // the leader has: viewers hold nothing up any more
 	ended   bool
@@ -37,7 +38,7 @@ type Terminal struct {
 func newTerminal(r *Registry, request string, size spec.TerminalSize, keep int) *Terminal {
 	t := &Terminal{
 		registry: r, request: request, ready: make(chan struct{}), done: make(chan struct{}), typing: make(chan struct{}, 1),
-		back: newScrollback(keep, size), viewers: map[string]*viewer{},
+		back: scrollback.New(keep, size), viewers: map[string]*viewer{},
 	}
 	t.changed.L = &t.mu
 	t.rec.Size = size
@@ -81,7 +82,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	for t.held() {
 		t.changed.Wait()
 	}
-	t.back.write(p, t.back.limit())
+	t.back.Write(p)
 	t.changed.Broadcast()
 	return len(p), nil
 }
@@ -92,7 +93,7 @@ func (t *Terminal) held() bool {
 		return false
 	}
 	for _, v := range t.viewers {
-		if t.back.ring.Total()-v.seen < windowBytes {
+		if t.back.Total()-v.seen < scrollback.WindowBytes {
 			return false
 		}
 	}
@@ -142,7 +143,7 @@ func (t *Terminal) Resize(size spec.TerminalSize) error {
 		return err
 	}
 	t.rec.Size = size
-	t.back.resize(size)
+	t.back.Resize(size)
 	t.changed.Broadcast()
 	return nil
 }
@@ -152,7 +153,7 @@ func (t *Terminal) info() *wire.Terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rec := t.rec
-	rec.OutputBytes, rec.ScrollbackBytes = t.back.ring.Total(), t.back.kept()
+	rec.OutputBytes, rec.ScrollbackBytes = t.back.Total(), t.back.Kept()
 	for _, v := range t.viewers {
 		if v.attached() {
 			rec.Viewers++
@@ -165,14 +166,14 @@ func (t *Terminal) info() *wire.Terminal {
 func (t *Terminal) remains() (bytes int64, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.back.ring.Total() - t.back.ring.First(), t.ended
+	return t.back.Total() - t.back.First(), t.ended
 }
 
 // drop gives up what is kept of the output.
 func (t *Terminal) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.back.drop()
+	t.back.Drop()
 	t.changed.Broadcast()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/scrollback"
 	"github.com/berth-dev/berth/internal/vt"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
@@ -62,7 +63,7 @@ func (t *Terminal) view(s *wire.Stream, peer *stream.Peer, r *wire.TerminalReque
 func (t *Terminal) attach(s *wire.Stream, peer *stream.Peer, r *wire.TerminalRequest) (*viewer, *wire.TerminalEvent, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	total := t.back.ring.Total()
+	total := t.back.Total()
 	if !viewerName(r.Viewer) || r.Offset < 0 || r.Offset > total {
 		return nil, nil, errRange
 	}
@@ -82,20 +83,20 @@ func (t *Terminal) attach(s *wire.Stream, peer *stream.Peer, r *wire.TerminalReq
 	e := &wire.TerminalEvent{At: r.Offset}
 	switch {
 	case !r.Resume:
-		at := total - t.back.keep
+		begin := t.back.Replay
 		if known { // what it was sent has been lost: from its beginning
-			at = v.seen
+			begin = func() (int64, vt.Modes) { return t.back.Begin(v.seen) }
 		}
 		var modes vt.Modes
-		if e.At, modes = t.back.begin(at); e.At > 0 {
+		if e.At, modes = begin(); e.At > 0 {
 			e.Restore = modes.Restore()
 		}
-	case r.Offset < t.back.ring.First():
+	case r.Offset < t.back.First():
 		e = t.skip(r.Offset)
 	}
 	v.live = v.live || r.Live
 	v.seen, v.sent, v.leapt = e.At, e.At, e.At
-	size, _ := t.back.sizeAt(e.At)
+	size, _ := t.back.SizeAt(e.At)
 	e.Size, v.told = &size, size
 	t.changed.Broadcast()
 	return v, e, nil
@@ -111,7 +112,7 @@ func (t *Terminal) expect(name string) *viewer {
 // skip is what a viewer is told who wanted what is not kept any more. The caller holds the
 // lock.
 func (t *Terminal) skip(from int64) *wire.TerminalEvent {
-	at, modes := t.back.begin(t.back.ring.First())
+	at, modes := t.back.Begin(t.back.First())
 	return &wire.TerminalEvent{At: at, Skipped: at - from, Restore: append(vt.Reset(), modes.Restore()...)}
 }
 
@@ -190,11 +191,11 @@ func (t *Terminal) next(v *viewer, s *wire.Stream) (e *wire.TerminalEvent, over 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		total := t.back.ring.Total()
+		total := t.back.Total()
 		if v.stream != s {
 			return nil, true
 		}
-		if v.sent < t.back.ring.First() {
+		if v.sent < t.back.First() {
 			if v.seen < v.leapt { // of more that is skipped it is told when it has come so far
 				t.changed.Wait()
 				continue
@@ -203,7 +204,7 @@ func (t *Terminal) next(v *viewer, s *wire.Stream) (e *wire.TerminalEvent, over 
 			v.sent, v.leapt = e.At, e.At
 			return e, false
 		}
-		if size, _ := t.back.sizeAt(v.sent); size != v.told {
+		if size, _ := t.back.SizeAt(v.sent); size != v.told {
 			v.told = size
 			return &wire.TerminalEvent{At: v.sent, Size: &size}, false
 		}
@@ -224,8 +225,8 @@ func (t *Terminal) next(v *viewer, s *wire.Stream) (e *wire.TerminalEvent, over 
 // due is up to where the viewer may be sent output before it is told something else or
 // has seen more. The caller holds the lock.
 func (t *Terminal) due(v *viewer) int64 {
-	most := min(t.back.ring.Total(), v.seen+windowBytes)
-	if _, next := t.back.sizeAt(v.sent); next >= 0 {
+	most := min(t.back.Total(), v.seen+scrollback.WindowBytes)
+	if _, next := t.back.SizeAt(v.sent); next >= 0 {
 		most = min(most, next)
 	}
 	if !v.live {
@@ -241,7 +242,7 @@ func (t *Terminal) send(v *viewer, s *wire.Stream) error {
 	t.mu.Lock()
 	n := 0
 	if most := t.due(v) - v.sent; most > 0 {
-		n, _ = t.back.ring.CopyAt(buf[:min(most, int64(len(buf)), int64(v.peer.Chunk))], v.sent)
+		n = t.back.CopyAt(buf[:min(most, int64(len(buf)), int64(v.peer.Chunk))], v.sent)
 	}
 	v.sent += int64(n)
 	t.mu.Unlock()

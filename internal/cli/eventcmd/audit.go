@@ -22,12 +22,14 @@ func NewAudit(env *verb.Env) *cobra.Command {
 		Short: "Show what was done to a sandbox with berth",
 		Long: `Audit prints what berth has recorded on this machine of a sandbox with a key: each command,
 job and change of files before it was asked for, and what became of it; the names of
-environment variables and never their values. The record is kept when the sandbox is
-removed, and goes on with the next one of that key. It is a file of the state directory,
-audit/BACKEND/OWNER/KEY.jsonl, which berth only ever appends to.
+environment variables and never their values. What follows the kind is the same in both
+lines of an action. The record is kept when the sandbox is removed, and goes on with the next
+one of that key. It is a file of the state directory, audit/BACKEND/OWNER/KEY.jsonl, which
+berth only ever appends to.
 
 The values of the variables that --secret or the setting secrets names, ours and those
-of --env, are taken out of whatever is recorded. BERTH_AUDIT=false records nothing.`,
+of --env, are taken out of whatever is recorded; one that is too short for that is refused.
+BERTH_AUDIT=false records nothing.`,
 		Example: `  berth audit --key session-1
   berth audit --key session-1 -n 20
   berth audit --key session-1 --json | jq 'select(.kind == "command" and .ended) | .exit.code'

@@ -119,6 +119,7 @@ func describeRecord(l audit.Line) string {
 		words[1] += ending(l)
 	}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	add("%.8s", l.Action)
 	for _, text := range []string{l.ID, l.Name} {
 		if text != "" {
 			add("%.32s", text)

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +26,8 @@ func NewForward(env *verb.Env) *cobra.Command {
 the sandbox. LOCAL is a port of 127.0.0.1 or, with HOST, of another address; 0 is one that
 is free. REMOTE is PORT of the sandbox's loopback or HOST:PORT as the sandbox sees it. In
 place of either may stand the path of a unix socket with a / in it, or @NAME. It prints
-what it listens on, one a line, and goes on until the sandbox ends; an interrupt ends it
-well.
+what it listens on, one a line, and goes on until the sandbox ends, which is the error
+not_found; an interrupt ends it well.
 
 --reverse offers something of this machine inside: it listens on REMOTE in the sandbox, and
 connects with LOCAL here. Everything in the sandbox can use that then.`,
@@ -74,11 +73,42 @@ func forward(cmd *cobra.Command, env *verb.Env, key string, routes []route) erro
 			return err
 		}
 	}
+	ended := make(chan error, 1)
+	f.serving.Go(func() { watch(serving, sb, ended) })
 	select {
 	case <-ctx.Done():
 		return nil // there is no other end that anybody waits for
-	case err := <-f.failed:
-		return err
+	case err = <-ended:
+	case err = <-f.failed:
+		if spec.CodeOf(err) == spec.CodeUnavailable { // the end of a listener inside
+			select {
+			case err = <-ended:
+			case <-time.After(endTime):
+			}
+		}
+	}
+	return err
+}
+
+// endTime is how long the end of a listener waits for the news that it was the sandbox
+// which has ended.
+const endTime = 3 * time.Second
+
+// watch waits for the end of a sandbox that tells what happens to it.
+func watch(ctx context.Context, sb *berth.Sandbox, ended chan<- error) {
+	for _, err := range sb.Events(ctx, berth.EventQuery{Follow: true}) {
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil, spec.CodeOf(err) == spec.CodeUnsupported:
+			return
+		case spec.CodeOf(err) != spec.CodeNotFound:
+			ended <- err
+			return
+		}
+	}
+	if ctx.Err() == nil {
+		ended <- &spec.Error{Code: spec.CodeNotFound, Err: errors.New("the sandbox has ended")}
 	}
 }
 
@@ -96,24 +126,15 @@ type forwarder struct {
 	conns  map[net.Conn]bool
 }
 
-// socketMode is that of a unix socket of this machine: it leads into a sandbox.
-const socketMode = 0o600
-
 // open begins to serve a route.
 func (f *forwarder) open(ctx context.Context, r route) error {
-	listen, dial := net.Listen, dialer(f.sb.Dial)
+	listen, dial := f.listenHere, dialer(f.sb.Dial)
 	if r.reverse {
-		listen = func(network, text string) (net.Listener, error) { return f.sb.Listen(ctx, network, text) }
+		listen = func(a address) (net.Listener, error) { return f.sb.Listen(ctx, a.network, a.text) }
 		dial = (&net.Dialer{}).DialContext
 	}
-	l, err := listen(r.listen.network, r.listen.text)
-	if err == nil && !r.reverse && r.listen.network == "unix" && !strings.HasPrefix(r.listen.text, "@") {
-		err = os.Chmod(r.listen.text, socketMode)
-	}
+	l, err := listen(r.listen)
 	if err != nil {
-		if l != nil {
-			l.Close()
-		}
 		return cause(err)
 	}
 	f.listeners = append(f.listeners, l)
@@ -132,26 +153,22 @@ func (f *forwarder) open(ctx context.Context, r route) error {
 	return f.env.Say("%s %s -> %s", console.Clean(l.Addr().String()), where, console.Clean(r.target.text))
 }
 
-// cause gives a failure to listen on this machine its code.
-func cause(err error) error {
-	var coded *spec.Error
-	switch {
-	case errors.As(err, &coded):
-		return err
-	case errors.Is(err, os.ErrPermission):
-		return &spec.Error{Code: spec.CodePermission, Err: err}
-	}
-	return &spec.Error{Code: spec.CodeUnavailable, Err: err}
-}
-
 func (f *forwarder) serve(ctx context.Context, l net.Listener, dial dialer, target address) {
+	full := false // and it has been said
 	for {
 		conn, err := l.Accept()
-		if err != nil {
+		switch {
+		case err != nil && passes(err):
+			if !full {
+				f.env.Note("forward: %v; whoever comes waits", err)
+			}
+			full = true
+			time.Sleep(acceptPause)
+			continue
+		case err != nil:
 			f.end(err)
 			return
-		}
-		if !f.take(conn) {
+		case !f.take(conn):
 			return
 		}
 		f.serving.Go(func() {

@@ -21,8 +21,8 @@ func NewPorts(env *verb.Env) *cobra.Command {
 		Use:   "ports --key KEY [FLAG]...",
 		Short: "List what listens in a sandbox",
 		Long: `Ports lists the TCP ports and unix sockets on which something in the sandbox listens, and
-the process that holds each. In a sandbox that shares the network of its machine these are
-those of its own processes.`,
+the process that holds each; "berth" is what forward --reverse offers. In a sandbox that
+shares the network of its machine these are those of its own processes.`,
 		Example: `  berth ports --key session-1
   berth ports --key session-1 --json | jq -r .address`,
 		Args: verb.NoArguments,

@@ -40,7 +40,8 @@ sandbox's user, or a command. It ends with the shell's status. It is never a she
 machine: a sandbox without terminals refuses it.
 
 The terminal belongs to the sandbox. The detach keys, ctrl-p ctrl-q, or the loss of ours
-leave it running; --attach shows it again, the latest one that runs or the one with an id.
+leave it running; what was typed before them is sent first, for up to 2 s, and the keys once
+more do not wait for it. --attach shows it again, the latest one that runs or the one with an id.
 Several can look at one and type into it; it has the size of the one that changed last.`,
 		Example: `  berth shell --key session-1
   berth shell --key session-1 --cwd src -- vim main.go
@@ -92,7 +93,7 @@ func (s *shell) run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer verb.Detach(ctx, sb)
-	v := &view{in: in, out: out, scanner: scanner{keys: keys}, attached: s.attach}
+	v := &view{in: in, out: out, keys: keys, attached: s.attach}
 	v.asked = v.size()
 	if v.terminal, err = s.begin(ctx, sb, v, args); err != nil {
 		return err
@@ -103,6 +104,9 @@ func (s *shell) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case detached:
+		if v.unsent > 0 {
+			s.env.Note("shell: %d bytes that were typed before the detach keys were not taken", v.unsent)
+		}
 		s.env.Note("shell: detached; `berth shell --key %s --attach %s` shows it again", s.key, v.terminal.ID())
 		return nil
 	}

@@ -2,7 +2,6 @@ package shellcmd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"sync"
@@ -20,18 +19,16 @@ type view struct {
 	attached bool               // it was there before: what is kept of it is shown first
 	asked    berth.TerminalSize // that it was opened with
 
-	scanner scanner
-	parser  vt.Parser // of what was shown
-	mute    vt.Mute
-	live    bool
-	column  bool // the last byte that was shown did not end a line
+	keys   []byte    // that leave the other one running
+	parser vt.Parser // of what was shown
+	mute   vt.Mute
+	live   bool
+	column bool // the last byte that was shown did not end a line
+	unsent int  // bytes that were typed before the detach keys and not taken
 }
 
 // clear empties the screen, so that what is shown again is all that there is.
 const clear = "\x1b[H\x1b[2J"
-
-// maxTyped bounds what was typed and waits for a program that reads nothing.
-const maxTyped = 1 << 20
 
 // show joins the two until the terminal has ended, or the detach keys were typed. It leaves
 // ours as it was.
@@ -41,7 +38,7 @@ func (v *view) show(ctx context.Context) (detached bool, err error) {
 		return false, err
 	}
 	restore := sync.OnceFunc(func() {
-		_, _ = v.out.Write(v.parser.Modes.Undo())
+		_, _ = v.out.Write(v.parser.Undo())
 		_ = term.Restore(int(v.in.Fd()), saved)
 		if v.column {
 			_, _ = io.WriteString(v.out, "\n")
@@ -53,21 +50,22 @@ func (v *view) show(ctx context.Context) (detached bool, err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := &keyboard{view: v, leave: cancel, typed: make(chan []byte, 1)}
+	k := newKeyboard(v.in, v.keys, v.terminal.WriteContext, cancel)
 	go k.read(restore)
 	go k.send(ctx)
 	go v.resize(ctx)
 	for {
 		e, err := v.terminal.Next(ctx)
+		if err == nil {
+			err = v.draw(ctx, e)
+		}
 		switch {
 		case err == io.EOF:
 			return false, nil
-		case k.left():
+		case err != nil && ctx.Err() != nil && k.left():
+			v.unsent = k.unsent()
 			return true, nil
 		case err != nil:
-			return false, err
-		}
-		if err := v.draw(ctx, e); err != nil {
 			return false, err
 		}
 	}
@@ -87,6 +85,8 @@ func (v *view) draw(ctx context.Context, e berth.TerminalEvent) error {
 		}
 	case !v.live:
 		data = v.mute.Filter(nil, data)
+	default:
+		data = v.mute.Skip(data)
 	}
 	if len(data) == 0 {
 		return nil
@@ -108,74 +108,6 @@ func (v *view) resize(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// keyboard is what is typed on our terminal.
-type keyboard struct {
-	view  *view
-	leave func()
-	typed chan []byte // holds all that has not been sent
-
-	mu       sync.Mutex
-	detached bool
-}
-
-func (k *keyboard) left() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.detached
-}
-
-// read takes what is typed, also while nothing can be sent: the detach keys are always
-// heard. It goes on until this program ends, for want of a way to end a read.
-func (k *keyboard) read(restore func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			restore()
-			panic(p)
-		}
-	}()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := k.view.in.Read(buf)
-		typed, detach := k.view.scanner.scan(buf[:n])
-		k.queue(typed)
-		if detach || err != nil && !errors.Is(err, io.EOF) || n == 0 && err != nil {
-			k.mu.Lock()
-			k.detached = true
-			k.mu.Unlock()
-			k.leave()
-			return
-		}
-	}
-}
-
-// queue keeps what is typed until it is sent. What is too much is dropped.
-func (k *keyboard) queue(p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	var waiting []byte
-	select {
-	case waiting = <-k.typed:
-	default:
-	}
-	if len(waiting)+len(p) <= maxTyped {
-		waiting = append(waiting, p...)
-	}
-	k.typed <- waiting // there is room: nobody else puts anything in
-}
-
-// send types what was typed.
-func (k *keyboard) send(ctx context.Context) {
-	for {
-		select {
-		case p := <-k.typed:
-			_ = k.view.terminal.WriteContext(ctx, p) // that the place is lost is Next's to say
 		case <-ctx.Done():
 			return
 		}

@@ -32,9 +32,10 @@ func NewImport(env *verb.Env) *cobra.Command {
 		Long: `Import reads an uncompressed tar archive from FILE, or from our input, and puts what it
 holds into DIR, or into the workdir. Files and links that have its names are replaced,
 directories are merged. Nothing in it is trusted: paths that are absolute or lead out,
-links out, devices, sparse files, names that stand twice and the like are refused, with
-the entry and the reason. It is checked as it comes; an error says how much has landed
-before it. Modes are kept, but no special bits; owners and times are not.`,
+links that may (with a ".." behind a name, too, as in "a/../b"), devices, sparse files,
+names that stand twice and the like are refused, with the entry and the reason. It is
+checked as it comes; an error says how much has landed before it. Modes are kept, but no
+special bits; owners and times are not.`,
 		Example: `  berth import --key session-1 . work.tar
   tar c src | berth import --key session-1
   git archive HEAD | berth import --key session-1 --empty repo

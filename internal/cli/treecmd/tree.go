@@ -116,7 +116,7 @@ func (m *moving) report(s tree.Stats, done string) error {
 	}
 	m.env.Note("%s %s in %s with %s in %s", done, count(s.Files+s.Links, "file", "files"), count(s.Dirs, "directory", "directories"), console.Bytes(s.Bytes), console.Short(took))
 	if s.Skipped > 0 {
-		m.env.Note("%d left out: FIFOs, sockets, devices, or links that lead out", s.Skipped)
+		m.env.Note("%d left out: FIFOs, sockets, devices, or links that may lead out", s.Skipped)
 	}
 	return nil
 }

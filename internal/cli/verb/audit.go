@@ -2,12 +2,14 @@ package verb
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/audit"
+	"github.com/berth-dev/berth/internal/config"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -37,18 +39,37 @@ func (e *Env) Audit(sb *berth.Sandbox, backend string) { sb.Audit(e.Auditor(back
 // Conceal has the values of secret variables among env taken out of what is recorded.
 func (e *Env) Conceal(env map[string]string) {
 	for _, name := range e.Config.Secrets {
-		e.conceal(name, env[name])
+		e.conceal(env[name])
 	}
 }
 
-func (e *Env) conceal(name, value string) {
-	switch {
-	case value == "" || slices.Contains(e.concealed, value):
-	case len(value) < audit.MinSecretBytes:
-		e.Note("the value of %s is too short to be taken out of what is recorded", name)
-	default:
+func (e *Env) conceal(value string) {
+	if value != "" && !slices.Contains(e.concealed, value) {
 		e.concealed = append(e.concealed, value)
 	}
+}
+
+// checkSecrets refuses secrets that would not be taken out of what is recorded: a variable
+// that a flag names and nothing sets, and a value of any that is too short.
+func checkSecrets(c *config.Config, env map[string]string) error {
+	for _, name := range c.NamedSecrets {
+		if value, _ := c.Lookup(name); value == "" && env[name] == "" {
+			return Usage("--secret %s: there is no such variable, neither in our environment nor by --env, or it is empty", name)
+		}
+	}
+	for _, name := range c.Secrets {
+		ours, _ := c.Lookup(name)
+		for _, value := range []string{ours, env[name]} {
+			if value != "" && !audit.Concealable(value) && (c.Audit || slices.Contains(c.NamedSecrets, name)) {
+				return Usage("%w", tooShort(name))
+			}
+		}
+	}
+	return nil
+}
+
+func tooShort(name string) error {
+	return fmt.Errorf("the value of the secret %s is too short to be taken out of what is recorded: it would be found everywhere below %d bytes", name, audit.MinSecretBytes)
 }
 
 // Close closes the logs of the verb.
@@ -73,7 +94,11 @@ func (l *auditLog) Record(ctx context.Context, r spec.AuditRecord) error {
 	l.once.Do(func() {
 		for _, name := range l.env.Config.Secrets {
 			value, _ := l.env.Config.Lookup(name)
-			l.env.conceal(name, value)
+			if value != "" && !audit.Concealable(value) {
+				l.err = tooShort(name)
+				return
+			}
+			l.env.conceal(value)
 		}
 		l.log, l.err = audit.Open(l.path, audit.Options{Secrets: l.env.concealed})
 	})

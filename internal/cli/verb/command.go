@@ -62,6 +62,9 @@ func (f *CommandFlags) Command(c *config.Config, args []string) (*berth.Command,
 	if err := addEnv(env, c, "--env ", f.env); err != nil {
 		return nil, err
 	}
+	if err := checkSecrets(c, env); err != nil {
+		return nil, err
+	}
 	command := &berth.Command{Args: args, Dir: f.dir, CleanEnv: f.clean, User: f.user, NoOutputTimeout: c.NoOutputTimeout}
 	if len(env) > 0 {
 		command.Env = env

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/spec"
 )
 
 // DefaultPath is the PATH of a place that is given none.
@@ -21,6 +23,26 @@ func Place(base []string, own map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// Command is the environment of a command that runs in dir: the place's, but for the names
+// in unset, under its own.
+func Command(place []string, c *spec.Command, unset []string, dir string) []string {
+	var out []string
+	for _, e := range place {
+		name, _, _ := strings.Cut(e, "=")
+		if _, replaced := c.Env[name]; replaced || c.CleanEnv || slices.Contains(unset, name) {
+			continue
+		}
+		if name == "PWD" {
+			e = "PWD=" + dir
+		}
+		out = append(out, e)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		out = append(out, name+"="+c.Env[name])
 	}
 	return out
 }

@@ -58,14 +58,15 @@ func New(fs *memfs.FS) *Registry {
 	return &Registry{fs: fs, byKey: map[[2]string]*Job{}, listeners: map[string]*Listener{}}
 }
 
-// Add makes a job of c that has yet to start, or returns the one that the owner has
+// Add makes a job of c that has yet to start, or returns the one that o's owner has
 // started under the same key, once it runs. kept marks the kept output of a command,
 // which is listed when it has ended and of which nobody is told.
-func (r *Registry) Add(owner string, c *spec.Command, maxLogBytes int64, kept bool) (j *Job, fresh bool, err error) {
+func (r *Registry) Add(c *spec.Command, o spec.JobOptions, kept bool) (j *Job, fresh bool, err error) {
+	maxLogBytes := o.MaxLogBytes
 	if maxLogBytes == 0 {
 		maxLogBytes = spec.DefaultMaxLogBytes
 	}
-	key := [2]string{owner, c.Key}
+	key := [2]string{o.Owner, c.Key}
 	r.mu.Lock()
 	if known := r.byKey[key]; known != nil && c.Key != "" && !kept {
 		r.mu.Unlock()
@@ -80,7 +81,7 @@ func (r *Registry) Add(owner string, c *spec.Command, maxLogBytes int64, kept bo
 		return nil, false, err
 	}
 	j = &Job{
-		record: spec.Job{ID: id, Owner: owner, Args: clip(c.Args), Dir: c.Dir, State: spec.JobRunning, Started: time.Now()},
+		record: spec.Job{ID: id, Owner: o.Owner, Args: clip(c.Args), Dir: c.Dir, State: spec.JobRunning, Started: time.Now(), Terminal: o.Terminal != nil},
 		key:    key, kept: kept, told: kept, Log: log, ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.jobs = append(r.jobs, j)

@@ -69,6 +69,11 @@ type Attr struct {
 	Limits map[string]uint64
 	// Files are descriptors 0, 1 and 2, which the process takes over.
 	Files [3]*File
+	// TTY, unless nil, is the controlling terminal, and Files in their place. No other
+	// process is started with it.
+	TTY *TTY
+	// Name is what the program sees as its own name; "": the first of Args.
+	Name string
 	// Path is where a program without a slash is looked for, if Env has no PATH.
 	Path string
 	// Value becomes Proc.Value.
@@ -81,7 +86,11 @@ type Attr struct {
 func (k *Kernel) Start(a Attr) (*Proc, error) {
 	p := &Proc{
 		k: k, Value: a.Value, ppid: guestPID, env: slices.Clone(a.Env), umask: a.Umask, files: map[int]*File{},
-		tree: &Tree{k: k, procs: map[*Proc]bool{}}, wake: make(chan struct{}), Done: make(chan struct{}),
+		tree: &Tree{k: k, procs: map[*Proc]bool{}}, wake: make(chan struct{}), Done: make(chan struct{}), tty: a.TTY,
+	}
+	if a.TTY != nil {
+		f := newFile(a.TTY)
+		a.Files = [3]*File{f, f.Share(), f.Share()}
 	}
 	dir, err := k.workdir(a.Dir)
 	var main Main
@@ -110,6 +119,9 @@ func (k *Kernel) Start(a Attr) (*Proc, error) {
 	}
 	k.admitLocked(p)
 	p.pgid, p.sid = p.PID, p.PID
+	if a.TTY != nil {
+		a.TTY.begin(k, p.PID)
+	}
 	p.runLocked(main)
 	return p, nil
 }
@@ -136,6 +148,9 @@ func (p *Proc) resolve(a Attr) (Main, error) {
 	main, err := p.load(a.Args, path)
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeStartFailed, Err: err}
+	}
+	if a.Name != "" {
+		p.args[0] = a.Name
 	}
 	return main, nil
 }
@@ -304,9 +319,26 @@ func (t *Tree) removeLocked(p *Proc) {
 	}
 }
 
-// TerminateWithin sends TERM to the processes of the tree, soon also to those that begin
+// End ends the tree: with KILL what is left of it once the grace is over or hurry is
+// closed. It says whether something was.
+func (t *Tree) End(grace time.Duration, hurry <-chan struct{}) spec.KillOutcome {
+	gone := t.Empty()
+	select {
+	case <-gone:
+		return spec.KillExited
+	default:
+	}
+	if grace > 0 {
+		t.terminateWithin(grace, hurry)
+	}
+	t.Signal(int(spec.SIGKILL))
+	<-gone
+	return spec.KillTerminated
+}
+
+// terminateWithin sends TERM to the processes of the tree, soon also to those that begin
 // later, until none is left, the grace is over or hurry is closed.
-func (t *Tree) TerminateWithin(grace time.Duration, hurry <-chan struct{}) {
+func (t *Tree) terminateWithin(grace time.Duration, hurry <-chan struct{}) {
 	const newborn = 10 * time.Millisecond
 	over := time.NewTimer(grace)
 	defer over.Stop()

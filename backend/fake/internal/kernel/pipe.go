@@ -14,10 +14,10 @@ type Pipe struct {
 	mu               sync.Mutex
 	buf              []byte
 	readers, writers int
-	changed          chan struct{} // closed at the next change; nil if nobody waits
-	dropping         bool          // what is written goes nowhere
-	opened           [2]int        // how many readers and writers there ever were
-	stats            PipeStats
+	bell
+	dropping bool   // what is written goes nowhere
+	opened   [2]int // how many readers and writers there ever were
+	stats    PipeStats
 }
 
 // PipeStats says what has gone through a pipe.
@@ -48,19 +48,25 @@ func (p *Pipe) Drop() {
 	p.notify()
 }
 
-// notify wakes all who wait. The caller holds the lock.
-func (p *Pipe) notify() {
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
+// bell is what those wait for who wait for a change. The zero value is ready; its holder's
+// lock guards it.
+type bell struct {
+	changed chan struct{} // closed at the next change; nil if nobody waits
+}
+
+// notify wakes all who wait.
+func (b *bell) notify() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
 	}
 }
 
-func (p *Pipe) wait() <-chan struct{} {
-	if p.changed == nil {
-		p.changed = make(chan struct{})
+func (b *bell) wait() <-chan struct{} {
+	if b.changed == nil {
+		b.changed = make(chan struct{})
 	}
-	return p.changed
+	return b.changed
 }
 
 // waiter waits for a channel, or for what ends its waiting.
@@ -126,11 +132,8 @@ func (p *Pipe) write(w waiter, b []byte) (int, error) {
 		// A write that fits goes in as a whole.
 		if room := pipeBytes - len(p.buf); room >= len(b)-done || room > 0 && len(b) > pipeBytes {
 			n := min(room, len(b)-done)
-			p.buf = append(p.buf, b[done:done+n]...)
+			p.fill(b[done : done+n])
 			done += n
-			p.stats.Bytes += int64(n)
-			p.stats.Last = time.Now()
-			p.notify()
 		}
 		if done == len(b) {
 			p.mu.Unlock()
@@ -146,6 +149,23 @@ func (p *Pipe) write(w waiter, b []byte) (int, error) {
 		if err != nil {
 			return done, err
 		}
+	}
+}
+
+// fill takes b, for which there is room. The caller holds the lock.
+func (p *Pipe) fill(b []byte) {
+	p.buf = append(p.buf, b...)
+	p.stats.Bytes += int64(len(b))
+	p.stats.Last = time.Now()
+	p.notify()
+}
+
+// offer writes b if it fits at once, and else nothing.
+func (p *Pipe) offer(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dropping && pipeBytes-len(p.buf) >= len(b) {
+		p.fill(b)
 	}
 }
 

@@ -53,6 +53,7 @@ type Proc struct {
 	env             []string
 	umask           uint32
 	ppid, pgid, sid int
+	tty             *TTY // the controlling terminal; nil: none
 	files           map[int]*File
 	dispositions    map[int]Disposition
 	caught          []int
@@ -108,6 +109,9 @@ func (k *Kernel) exitLocked(p *Proc, st Status) {
 				delete(k.procs, child.PID)
 			}
 		}
+	}
+	if p.tty != nil && p.sid == p.PID {
+		k.hangUpLocked(p)
 	}
 	parent := k.procs[p.ppid]
 	if parent == nil {
@@ -364,7 +368,7 @@ func (p *Proc) Fork(group bool, main Main) (*Proc, error) {
 		return nil, EAGAIN
 	}
 	c := &Proc{
-		k: k, tree: p.tree, dir: p.dir, args: p.args, env: p.env, umask: p.umask, ppid: p.PID, pgid: p.pgid, sid: p.sid,
+		k: k, tree: p.tree, dir: p.dir, args: p.args, env: p.env, umask: p.umask, ppid: p.PID, pgid: p.pgid, sid: p.sid, tty: p.tty,
 		limits: p.limits, held: p.held, mostHeld: p.held, files: map[int]*File{}, wake: make(chan struct{}), Done: make(chan struct{}),
 	}
 	for fd, f := range p.files {
@@ -384,11 +388,11 @@ func (p *Proc) Fork(group bool, main Main) (*Proc, error) {
 	return c, nil
 }
 
-// Setsid makes the process the leader of a new session and group.
+// Setsid makes the process the leader of a new session and group, without a terminal.
 func (p *Proc) Setsid() {
 	p.k.mu.Lock()
 	defer p.k.mu.Unlock()
-	p.sid, p.pgid = p.PID, p.PID
+	p.sid, p.pgid, p.tty = p.PID, p.PID, nil
 }
 
 // Signals that the system itself knows.

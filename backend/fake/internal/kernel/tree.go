@@ -124,6 +124,11 @@ func (k *Kernel) openPath(p *Proc, dir, name string, flag int, perm uint32) (*Fi
 		return k.openProc(at.path, flag)
 	case at.isDir:
 		return nil, EISDIR
+	case at.path == TTYName && p != nil:
+		if p.tty == nil {
+			return nil, ENXIO
+		}
+		return newFile(p.tty), nil
 	case at.info.Mode&fs.ModeCharDevice != 0:
 		return newFile(device(at.path)), nil
 	case at.info.Mode.Type() == fs.ModeNamedPipe:

@@ -270,7 +270,8 @@ func (t *tester) unary(op, arg string) bool {
 	case "-z":
 		return arg == ""
 	case "-t":
-		return false // nothing here is a terminal
+		fd, err := strconv.Atoi(arg)
+		return err == nil && t.p.Terminal(fd) != nil
 	}
 	info, err := t.p.Stat(arg, op != "-h" && op != "-L")
 	if err != nil {

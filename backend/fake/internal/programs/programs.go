@@ -28,7 +28,7 @@ func Table() map[string]kernel.Main {
 		"whoami": says("root"), "hostname": says("fake"), "uname": says("Linux"), "id": says("uid=0(root) gid=0(root) groups=0(root)"),
 		"basename": basename, "dirname": dirname, "realpath": realpath, "readlink": readlink, "which": which, "mktemp": mktemp,
 		"touch": touch, "mkdir": mkdir, "rmdir": rmdir, "rm": rm, "cp": cp, "mv": mv, "ln": ln, "ls": ls, "find": find,
-		"chmod": chmod, "mkfifo": mkfifo, "stat": stat, "sha256sum": sha256sum, "sync": status(0),
+		"chmod": chmod, "mkfifo": mkfifo, "stat": stat, "sha256sum": sha256sum, "sync": status(0), "stty": stty, "tty": tty,
 	}
 }
 

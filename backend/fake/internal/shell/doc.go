@@ -4,6 +4,7 @@
 //
 // A subshell, a part of a pipeline, a substitution and a background command are
 // processes of their own; traps run when signals come; $$ and $! are pids. There is
-// no job control (fg, bg) and no alias; a script is read as a whole before it runs, and
-// two separators of IFS side by side that are no blanks hold no empty field.
+// no job control (fg, bg) and no alias; a script is read as a whole before it runs, unless
+// it is typed on a terminal, and two separators of IFS side by side that are no blanks hold
+// no empty field.
 package shell

@@ -25,6 +25,7 @@ func (sh *shell) clone() *shell {
 	}
 	c.locals = nil
 	c.cfg = nil
+	c.interactive = false
 	return &c
 }
 

@@ -20,6 +20,7 @@ const (
 	breaking
 	continuing
 	returning
+	interrupted // by ^C or an error, up to the prompt
 	exiting
 )
 
@@ -35,6 +36,7 @@ type shell struct {
 	cfg      *expand.Config
 
 	errexit, nounset, noglob, xtrace, monitor, noexec bool
+	interactive                                       bool
 
 	status      int // $?
 	substStatus int // of the last command substitution
@@ -51,8 +53,9 @@ type shell struct {
 	inPlace     bool // the next simple command takes the process over
 }
 
-// Main runs a shell: sh [-efmnux] [-c script [name [arg...]] | file [arg...]]; without
-// either the script is its input.
+// Main runs a shell: sh [-efimnux] [-c script [name [arg...]] | file [arg...]]; without
+// either the script is its input, and with -i, or if that is a terminal, it is read line by
+// line.
 func Main(p *kernel.Proc) int {
 	sh := &shell{
 		p: p, builtins: builtins(), name: "sh", shellPID: p.PID, vars: map[string]expand.Variable{}, funcs: map[string]*syntax.Stmt{},
@@ -74,6 +77,8 @@ func Main(p *kernel.Proc) int {
 			case c == 'c' && flag[0] == '-':
 				command = true
 			case c == 's':
+			case c == 'i' && flag[0] == '-':
+				sh.interactive = true
 			case c == 'o' && len(args) > 0 && sh.option(args[0], flag[0] == '-'):
 				args = args[1:]
 			case !sh.flag(c, flag[0] == '-'):
@@ -81,6 +86,9 @@ func Main(p *kernel.Proc) int {
 				return 2
 			}
 		}
+	}
+	if !command && len(args) == 0 && (sh.interactive || p.Terminal(0) != nil) {
+		return sh.converse()
 	}
 	script, err := sh.script(command, args)
 	if err != nil {
@@ -171,8 +179,13 @@ func (sh *shell) complain(format string, args ...any) {
 	fmt.Fprintf(sh.p.FD(2), "%s: %s\n", sh.name, fmt.Sprintf(format, args...))
 }
 
-// exit ends the shell as soon as the statements that enclose have been left.
-func (sh *shell) exit(status int) { sh.status, sh.flow = status&0xff, exiting }
+// exit ends the shell as soon as the statements that enclose have been left. After an
+// error one for people goes on with the next line.
+func (sh *shell) exit(status int) {
+	if sh.status, sh.flow = status&0xff, exiting; sh.interactive {
+		sh.flow = interrupted
+	}
+}
 
 // stop reports whether the statements that enclose are to be left.
 func (sh *shell) stop() bool {
@@ -208,7 +221,7 @@ func (sh *shell) stmt(s *syntax.Stmt) {
 		return
 	}
 	if sh.errexit && sh.status != 0 && sh.tested == 0 && sh.flow == onward && !isAndOr(s.Cmd) {
-		sh.exit(sh.status)
+		sh.flow = exiting
 	}
 }
 
@@ -327,7 +340,7 @@ func (sh *shell) loop(more func() bool, body []*syntax.Stmt) {
 			break
 		}
 	}
-	if sh.flow != exiting && sh.flow != returning {
+	if sh.flow != exiting && sh.flow != returning && sh.flow != interrupted {
 		sh.status = status
 	}
 }

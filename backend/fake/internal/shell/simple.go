@@ -164,6 +164,7 @@ func (sh *shell) become(args []string, assigns []*syntax.Assign, redirs []*synta
 		return
 	}
 	clear(sh.traps)
+	sh.interactive = false
 	sh.exit(main(sh.p))
 }
 

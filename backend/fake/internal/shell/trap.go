@@ -9,12 +9,17 @@ import (
 
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/backend/fake/internal/programs"
+	"github.com/berth-dev/berth/spec"
 )
 
 // runTraps runs the actions of the signals that have come.
 func (sh *shell) runTraps() {
 	for _, sig := range sh.p.Caught() {
 		action, ok := sh.traps[sig]
+		if !ok && sh.interactive && sig == int(spec.SIGINT) && sh.flow != exiting {
+			sh.status, sh.flow = 128+sig, interrupted
+			fmt.Fprintln(sh.p.FD(2))
+		}
 		if !ok || action == "" || sh.flow == exiting {
 			continue
 		}

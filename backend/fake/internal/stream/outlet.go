@@ -5,6 +5,7 @@ package stream
 import (
 	"io"
 	"sync"
+	"time"
 
 	"github.com/berth-dev/berth/backend/fake/internal/kernel"
 	"github.com/berth-dev/berth/spec"
@@ -70,8 +71,24 @@ func New(pipe *kernel.Pipe, keyed, taken bool, tee func(p []byte)) *Outlet {
 // Over is closed when the stream has ended for the command.
 func (o *Outlet) Over() <-chan struct{} { return o.over }
 
-// Stats says what the command has written until now.
-func (o *Outlet) Stats() kernel.PipeStats { return o.pipe.Stats() }
+// LastWrite is when a command that began at a time has written last to any of its outlets,
+// of which some may be nil. One that waits for a reader writes now.
+func LastWrite(began time.Time, outlets []*Outlet) time.Time {
+	last := began
+	for _, o := range outlets {
+		if o == nil {
+			continue
+		}
+		st := o.pipe.Stats()
+		if st.Blocked > 0 {
+			return time.Now()
+		}
+		if st.Last.After(last) {
+			last = st.Last
+		}
+	}
+	return last
+}
 
 // Pump reads the pipe until the command's output has ended, and lets what a background
 // child writes later vanish.

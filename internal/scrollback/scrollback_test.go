@@ -1,6 +1,4 @@
-//go:build linux
-
-package terminal
+package scrollback
 
 import (
 	"bytes"
@@ -16,7 +14,7 @@ import (
 var size = spec.TerminalSize{Cols: 80, Rows: 24}
 
 // all reads what is kept from an offset on.
-func all(s *scrollback, from int64) []byte {
+func all(s *Buffer, from int64) []byte {
 	p, _ := s.ring.From(from)
 	return p
 }
@@ -26,16 +24,16 @@ func all(s *scrollback, from int64) []byte {
 func TestBeginIsClean(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"word ", "€", "ünï", "\x1b[31m", "\x1b[?25l", "\x1b[?25h", "\x1b[?2004h", "\x1b]0;title\x07", "\x1b(0", "\x1b(B", "line\r\n", "𝄞"}
-	s := newScrollback(20_000, size)
+	s := New(20_000, size)
 	var whole []byte
-	for len(whole) < 3*s.limit() {
+	for len(whole) < 3*s.limit {
 		var p []byte
 		for len(p) < 1+rng.IntN(5000) {
 			p = append(p, parts[rng.IntN(len(parts))]...)
 		}
 		for len(p) > 0 { // cut anywhere
 			n := min(len(p), 1+rng.IntN(1500))
-			s.write(p[:n], s.limit())
+			s.Write(p[:n])
 			whole = append(whole, p[:n]...)
 			p = p[n:]
 		}
@@ -46,7 +44,7 @@ func TestBeginIsClean(t *testing.T) {
 	}
 	for range 30 {
 		asked := s.ring.First() + rng.Int64N(total-s.ring.First()-lookAhead)
-		at, modes := s.begin(asked)
+		at, modes := s.Begin(asked)
 		var p vt.Parser
 		p.Feed(whole[:at])
 		if at < asked || at > asked+lookAhead || !p.Clean() || p.Modes != modes {
@@ -56,45 +54,45 @@ func TestBeginIsClean(t *testing.T) {
 			t.Errorf("it begins within a character: %q", rest[:8])
 		}
 	}
-	if at, _ := s.begin(total - s.keep); total-at > s.keep || total-at < s.keep-lookAhead {
+	if at, _ := s.Replay(); total-at > s.keep || total-at < s.keep-lookAhead {
 		t.Errorf("%d bytes are replayed of %d", total-at, s.keep)
 	}
 }
 
 // What is short is replayed from its first byte.
 func TestBeginOfAll(t *testing.T) {
-	s := newScrollback(100, size)
-	s.write([]byte("\x82\xac no beginning"), s.limit())
-	if at, modes := s.begin(s.ring.Total() - s.keep); at != 0 || modes != (vt.Modes{}) {
+	s := New(100, size)
+	s.Write([]byte("\x82\xac no beginning"))
+	if at, modes := s.Replay(); at != 0 || modes != (vt.Modes{}) {
 		t.Errorf("at %d", at)
 	}
 }
 
 // The sizes that are remembered are those of what is kept, however often they change.
 func TestSizes(t *testing.T) {
-	s := newScrollback(1, size)
+	s := New(1, size)
 	for i := range 3 * maxSizes {
-		s.write([]byte("x"), s.limit())
-		s.resize(spec.TerminalSize{Cols: 1 + i%100, Rows: 5})
-		s.resize(spec.TerminalSize{Cols: 1 + i%100, Rows: 6})
+		s.Write([]byte("x"))
+		s.Resize(spec.TerminalSize{Cols: 1 + i%100, Rows: 5})
+		s.Resize(spec.TerminalSize{Cols: 1 + i%100, Rows: 6})
 	}
 	if len(s.sizes) > maxSizes {
 		t.Errorf("%d sizes", len(s.sizes))
 	}
-	if got, next := s.sizeAt(s.ring.Total()); got.Rows != 6 || next != -1 {
+	if got, next := s.SizeAt(s.ring.Total()); got.Rows != 6 || next != -1 {
 		t.Errorf("%v, %d", got, next)
 	}
-	if got, next := s.sizeAt(s.ring.Total() - 1); got.Rows != 6 || next != s.ring.Total() {
+	if got, next := s.SizeAt(s.ring.Total() - 1); got.Rows != 6 || next != s.ring.Total() {
 		t.Errorf("%v, %d", got, next)
 	}
 	for range 3 {
-		s.write(make([]byte, s.limit()/2), s.limit())
+		s.Write(make([]byte, s.limit/2))
 	}
 	if fmt.Sprint(len(s.sizes)) != "1" {
 		t.Errorf("%d sizes of what is not kept", len(s.sizes))
 	}
-	s.drop()
-	if s.kept() != 0 || s.ring.First() != s.ring.Total() {
-		t.Errorf("%d bytes are kept", s.kept())
+	s.Drop()
+	if s.Kept() != 0 || s.ring.First() != s.ring.Total() {
+		t.Errorf("%d bytes are kept", s.Kept())
 	}
 }

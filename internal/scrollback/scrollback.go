@@ -1,6 +1,6 @@
-//go:build linux
-
-package terminal
+// Package scrollback keeps the end of a terminal's output, with what it takes to begin a
+// replay in its middle. It knows no terminal and no viewer.
+package scrollback
 
 import (
 	"github.com/berth-dev/berth/internal/vt"
@@ -10,9 +10,9 @@ import (
 
 // The bounds of what is kept.
 const (
-	// windowBytes is how far a viewer may be behind what it was sent, and the fastest one
+	// WindowBytes is how far a viewer may be behind what it was sent, and the fastest one
 	// behind the program.
-	windowBytes = 512 << 10
+	WindowBytes = 512 << 10
 	// spareBytes are kept beyond that, so that a viewer whose connection was lost finds
 	// what it had not received.
 	spareBytes = 128 << 10
@@ -20,11 +20,11 @@ const (
 	maxSizes = 1024
 )
 
-// scrollback is the end of a terminal's output, with what it takes to begin in its
-// middle. It is not safe for concurrent use.
-type scrollback struct {
-	keep int64 // how much is replayed
-	ring *wire.Ring
+// Buffer is the end of one terminal's output. It is not safe for concurrent use.
+type Buffer struct {
+	keep  int64 // how much is replayed
+	limit int   // how much the ring holds
+	ring  *wire.Ring
 	// start is the parser of the program's output up to the oldest byte of the ring.
 	start vt.Parser
 	sizes []boundary // the first one is that of the oldest byte
@@ -36,16 +36,16 @@ type boundary struct {
 	size spec.TerminalSize
 }
 
-func newScrollback(keep int, size spec.TerminalSize) *scrollback {
-	return &scrollback{
-		keep: int64(keep), ring: wire.NewRing(max(keep, windowBytes+spareBytes)),
-		sizes: []boundary{{size: size}},
-	}
+// New returns a Buffer that replays at most the last keep bytes of a terminal that begins
+// with a size.
+func New(keep int, size spec.TerminalSize) *Buffer {
+	limit := max(keep, WindowBytes+spareBytes)
+	return &Buffer{keep: int64(keep), limit: limit, ring: wire.NewRing(limit), sizes: []boundary{{size: size}}}
 }
 
-// write takes output, at most as much as the ring holds.
-func (s *scrollback) write(p []byte, limit int) {
-	if over := s.ring.Total() - s.ring.First() + int64(len(p)) - int64(limit); over > 0 {
+// Write takes output, at most WindowBytes of it at a time.
+func (s *Buffer) Write(p []byte) {
+	if over := s.ring.Total() - s.ring.First() + int64(len(p)) - int64(s.limit); over > 0 {
 		s.scan(&s.start, s.ring.First(), s.ring.First()+over, nil)
 	}
 	s.ring.Write(p)
@@ -54,19 +54,30 @@ func (s *scrollback) write(p []byte, limit int) {
 	}
 }
 
-// drop forgets all of the output.
-func (s *scrollback) drop() {
+// Drop forgets all of the output.
+func (s *Buffer) Drop() {
 	total := s.ring.Total()
 	s.scan(&s.start, s.ring.First(), total, nil)
 	s.sizes = s.sizes[len(s.sizes)-1:]
 	s.ring.Forget()
 }
 
-// limit is how much the ring holds.
-func (s *scrollback) limit() int { return max(int(s.keep), windowBytes+spareBytes) }
+// Total is how much was ever written: the offset of the next byte.
+func (s *Buffer) Total() int64 { return s.ring.Total() }
 
-// resize makes the size that of what is written from now on.
-func (s *scrollback) resize(size spec.TerminalSize) {
+// First is the offset of the oldest byte that is there, for one who has seen what comes
+// before it.
+func (s *Buffer) First() int64 { return s.ring.First() }
+
+// CopyAt copies what is there from an offset on into p and returns how much that was: none
+// if the offset is not there any more.
+func (s *Buffer) CopyAt(p []byte, offset int64) int {
+	n, _ := s.ring.CopyAt(p, offset)
+	return n
+}
+
+// Resize makes the size that of what is written from now on.
+func (s *Buffer) Resize(size spec.TerminalSize) {
 	total := s.ring.Total()
 	if last := &s.sizes[len(s.sizes)-1]; last.at == total {
 		last.size = size
@@ -78,8 +89,8 @@ func (s *scrollback) resize(size spec.TerminalSize) {
 	s.sizes = append(s.sizes, boundary{total, size})
 }
 
-// sizeAt is the size at an offset, and where the next one begins: -1 for nowhere.
-func (s *scrollback) sizeAt(offset int64) (size spec.TerminalSize, next int64) {
+// SizeAt is the size at an offset, and where the next one begins: -1 for nowhere.
+func (s *Buffer) SizeAt(offset int64) (size spec.TerminalSize, next int64) {
 	next = -1
 	for i := len(s.sizes) - 1; i >= 0; i-- {
 		if s.sizes[i].at <= offset {
@@ -92,11 +103,11 @@ func (s *scrollback) sizeAt(offset int64) (size spec.TerminalSize, next int64) {
 
 // scan has the parser read from one offset to another, or until stop says so, and returns
 // how far it got.
-func (s *scrollback) scan(p *vt.Parser, from, to int64, stop func(at int64) bool) int64 {
+func (s *Buffer) scan(p *vt.Parser, from, to int64, stop func(at int64) bool) int64 {
 	var buf [4 << 10]byte
 	for from < to {
-		n, ok := s.ring.CopyAt(buf[:min(int64(len(buf)), to-from)], from)
-		if !ok || n == 0 {
+		n := s.CopyAt(buf[:min(int64(len(buf)), to-from)], from)
+		if n == 0 {
 			return from
 		}
 		for _, c := range buf[:n] {
@@ -114,10 +125,10 @@ func (s *scrollback) scan(p *vt.Parser, from, to int64, stop func(at int64) bool
 // no middle of one.
 const lookAhead = 4 << 10
 
-// begin returns where to begin, no earlier than at an offset, and the modes there: the
+// Begin returns where to begin, no earlier than at an offset, and the modes there: the
 // first byte of all, or one after the end of a line or of a sequence where one is near,
 // else after a whole sequence and character.
-func (s *scrollback) begin(offset int64) (at int64, modes vt.Modes) {
+func (s *Buffer) Begin(offset int64) (at int64, modes vt.Modes) {
 	first, total := s.ring.First(), s.ring.Total()
 	offset = max(offset, first)
 	p := s.start
@@ -141,5 +152,8 @@ func (s *scrollback) begin(offset int64) (at int64, modes vt.Modes) {
 	return at, p.Modes
 }
 
-// kept is how much can be replayed.
-func (s *scrollback) kept() int64 { return min(s.ring.Total()-s.ring.First(), s.keep) }
+// Replay is Begin for one who has seen nothing: as early as is replayed.
+func (s *Buffer) Replay() (at int64, modes vt.Modes) { return s.Begin(s.ring.Total() - s.keep) }
+
+// Kept is how much can be replayed.
+func (s *Buffer) Kept() int64 { return min(s.ring.Total()-s.ring.First(), s.keep) }

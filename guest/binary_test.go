@@ -105,7 +105,7 @@ func TestBinaryIsBuiltOnce(t *testing.T) {
 	if out, err := exec.Command(bins[0].Path, "version").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if bins[0].Size > 5<<20 {
+	if bins[0].Size > 6<<20 { // see the decisions in ARCHITECTURE.md
 		t.Errorf("the guest has %d bytes", bins[0].Size)
 	}
 

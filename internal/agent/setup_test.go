@@ -53,11 +53,12 @@ func withLimits(limits map[string]uint64, r *wire.ExecRequest) *wire.ExecRequest
 }
 
 // describe prints all that a process inherits and can see of itself, but for the limit by
-// which the guest tells commands apart and which nothing enforces.
+// which the guest tells commands apart and which nothing enforces. The shell reads its own
+// state: while it waits for a program it has blocked signals itself.
 const describe = `echo "args $0 $*"; umask; id -u; id -g; id -G; pwd
 tr '\0' ' ' </proc/$$/cmdline; echo
 set -- /proc/$$/fd/*; echo "$# $(readlink /proc/$$/fd/1 | cut -d: -f1)"
-grep -E '^(Name|SigBlk|SigIgn|SigPnd|NoNewPrivs)' /proc/$$/status
+while read -r l; do case $l in Name*|SigBlk*|SigIgn*|SigPnd*|NoNewPrivs*) echo "$l";; esac; done </proc/$$/status
 set -- $(cat /proc/$$/stat); [ "$5" = $$ ] && [ "$6" = $$ ] && echo leader
 grep -vE 'Max (core|open|file locks) ' /proc/$$/limits
 env | grep -v '^BERTH_COMMAND=' | sort`

@@ -153,7 +153,6 @@ func peer(t *testing.T, half bool) (port string, got chan heard) {
 		if half {
 			_ = conn.(*net.TCPConn).CloseWrite()
 		}
-		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 		var h heard
 		h.n, h.err = io.Copy(io.Discard, struct{ io.Reader }{conn})
 		got <- h

@@ -151,6 +151,9 @@ func (v *Server) holders(sockets map[uint64]*wire.Port) {
 			if p := sockets[inode]; ok && err == nil && p != nil && p.PID == 0 {
 				name, _ := os.ReadFile(dir + "/comm")
 				p.PID, p.Name = pid, bytes.TrimSuffix(name, []byte("\n"))
+				if pid == os.Getpid() {
+					p.Name = wire.Bytes(ownName)
+				}
 				left--
 			}
 		}

@@ -122,6 +122,7 @@ func TestCommandIsTakenUpAgain(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789"), 100)
 	input := make(chan []byte, 1)
 	killed := make(chan struct{})
+	typed, fed := make(chan struct{}), make(chan struct{}) // four bytes have been taken before the cut, the rest after it
 	f := newFake(t, nil)
 	f.serve = func(c *fakeConn, st *wire.Stream, req *wire.Request) {
 		switch {
@@ -139,6 +140,7 @@ func TestCommandIsTakenUpAgain(t *testing.T) {
 				_ = wire.WriteMessage(st, wire.Event{Ack: ctl.Seq})
 			}
 			close(killed)
+			<-fed // of a command that has ended nobody takes input
 			_ = wire.WriteMessage(st, wire.Event{Exit: &wire.Exit{Code: 137, Signal: 9, Kill: "terminated", StdoutBytes: 1000}})
 			drain(said)
 		case req.Op == wire.OpData && req.Data.FD == 0:
@@ -147,9 +149,15 @@ func TestCommandIsTakenUpAgain(t *testing.T) {
 				offset = 4
 			}
 			_ = wire.WriteMessage(st, wire.Reply{Offset: offset})
-			data, _ := io.ReadAll(wire.NewDataReader(st))
+			in := wire.NewDataReader(st)
+			if c.n == 1 {
+				_, _ = io.ReadFull(in, make([]byte, 4))
+				close(typed)
+			}
+			data, _ := io.ReadAll(in)
 			if c.n == 2 {
 				input <- data
+				close(fed)
 			}
 		case req.Op == wire.OpData && c.n == 1:
 			_, _ = wire.WriteData(st, text[:333], 0)
@@ -169,6 +177,7 @@ func TestCommandIsTakenUpAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, time.Second, func() bool { return out.Len() == 333 }, func() string { return "no output" })
+	<-typed
 	if err := p.Kill(context.Background()); err != nil {
 		t.Errorf("kill: %v", err)
 	}

@@ -136,6 +136,7 @@ func (s *shell) begin(ctx context.Context, sb *berth.Sandbox, v *view, args []st
 	if err != nil {
 		return nil, err
 	}
+	s.env.Conceal(env)
 	t, err := sb.OpenTerminal(ctx, berth.TerminalOptions{Size: v.asked, Args: args, Dir: s.dir, Env: env, UnsetEnv: s.unset, User: s.user})
 	if err != nil && len(args) > 0 {
 		err = verb.ExplainStart(err, &berth.Command{Args: args, Dir: s.dir})

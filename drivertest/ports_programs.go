@@ -8,9 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/berth-dev/berth/drivertest/internal/rawcall"
@@ -168,30 +165,9 @@ func portsFile(ctx context.Context, t T, e *Env) {
 }
 
 func portsWall(ctx context.Context, t T, e *Env) {
-	tmp, err := os.MkdirTemp("/tmp", "berth-conform-")
-	if err != nil {
-		t.Fatalf("a directory: %v", err)
-	}
-	e.Cleanup(func(context.Context) error { return os.RemoveAll(tmp) })
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		t.Fatalf("a directory: %v", err)
-	}
-	listeners := []*hostSocket{e.listenHere(t, filepath.Join(tmp, "docker.sock"))}
-	if runtime.GOOS == "linux" {
-		listeners = append(listeners, e.listenHere(t, "@berth-conform-"+randomHex()))
-	}
+	_, listeners := e.listenOutside(t)
 	e.Sandbox = e.Provision(ctx, t, e.Spec())
-	mark := e.file("mark")
-	e.write(ctx, t, mark, nil, files.WriteOptions{})
-	inside := strings.TrimSuffix(string(e.Sh(ctx, t, "pwd").Stdout), "\n")
-	names := []string{"s", "link"}
-	if _, err := os.Stat(filepath.Join(inside, mark)); err == nil {
-		listeners = append(listeners, e.listenHere(t, filepath.Join(inside, "s")))
-		e.Sh(ctx, t, "ln -s "+filepath.Join(tmp, "docker.sock")+" link")
-	}
-	for _, l := range listeners {
-		names = append(names, l.name)
-	}
+	listeners, names := e.listenInTheWorkdir(ctx, t, listeners)
 	for _, name := range names {
 		if conn, err := e.Sandbox.Dial(ctx, "unix", name); err == nil {
 			conn.Close()
@@ -200,12 +176,11 @@ func portsWall(ctx context.Context, t T, e *Env) {
 			t.Errorf("%s: %v; want permission or unavailable", name, err)
 		}
 	}
+	wantUntouched(t, listeners)
 	for _, l := range listeners {
-		if n := l.reached.Load(); n != 0 {
-			t.Errorf("%s was reached %d times from inside", l.name, n)
-		}
 		if _, ok := e.listedPort(ctx, t, func(p spec.Port) bool { return p.Address == l.name }); ok {
 			t.Errorf("%s is listed", l.name)
 		}
 	}
+	e.wantReachedHere(ctx, t, listeners)
 }

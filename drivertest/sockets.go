@@ -101,49 +101,59 @@ func removeIfThere(name string) error {
 	return nil
 }
 
-func socketsOutside(ctx context.Context, t T, e *Env) {
-	tmp, err := os.MkdirTemp("/tmp", "berth-conform-")
+// listenOutside listens on this machine as an engine would: on a path in a directory that it
+// makes and, where there are such, on an abstract name.
+func (e *Env) listenOutside(t T) (dir string, listeners []*hostSocket) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "berth-conform-")
 	if err != nil {
 		t.Fatalf("a directory: %v", err)
 	}
-	e.Cleanup(func(context.Context) error { return os.RemoveAll(tmp) })
-	if err := os.Chmod(tmp, 0o755); err != nil {
+	e.Cleanup(func(context.Context) error { return os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatalf("a directory: %v", err)
 	}
-	listeners := []*hostSocket{e.listenHere(t, filepath.Join(tmp, "docker.sock"))}
-	receivers := []*hostSocket{e.receiveHere(t, filepath.Join(tmp, "log"))}
+	listeners = []*hostSocket{e.listenHere(t, filepath.Join(dir, "docker.sock"))}
 	if runtime.GOOS == "linux" {
 		listeners = append(listeners, e.listenHere(t, "@berth-conform-"+randomHex()))
 	}
-	e.Sandbox = e.Provision(ctx, t, e.Spec())
-	// Where the place shows a directory of this machine, one is made in it while it runs.
+	return dir, listeners
+}
+
+// listenInTheWorkdir adds a listener, and a link to the first one, in the workdir of a place
+// that shows a directory of this machine: they are made while it runs. names are all by
+// which something inside may try to reach one.
+func (e *Env) listenInTheWorkdir(ctx context.Context, t T, listeners []*hostSocket) (all []*hostSocket, names []string) {
+	t.Helper()
 	mark := e.file("mark")
 	e.write(ctx, t, mark, nil, files.WriteOptions{})
 	inside := strings.TrimSuffix(string(e.Sh(ctx, t, "pwd").Stdout), "\n")
 	if _, err := os.Stat(filepath.Join(inside, mark)); err == nil {
+		e.Sh(ctx, t, "ln -s "+listeners[0].name+" link")
 		listeners = append(listeners, e.listenHere(t, filepath.Join(inside, "s")))
-		e.Sh(ctx, t, "ln -s "+filepath.Join(tmp, "docker.sock")+" link")
 	}
-	names := []string{"s", "link"}
+	names = []string{"s", "link"}
 	for _, l := range listeners {
 		names = append(names, l.name)
 	}
-	for _, name := range names {
-		e.wantNoWay(ctx, t, name, rawcall.ConnectUnix(abstract(name)))
-	}
-	for _, r := range receivers {
-		addr := append(append([]byte{rawcall.Unix, 0}, r.name...), 0)
-		e.wantNoWay(ctx, t, r.name, []rawcall.Call{
-			{Number: rawcall.Socket, Args: []rawcall.Arg{rawcall.Int(rawcall.Unix), rawcall.Int(rawcall.Datagram)}},
-			{Number: rawcall.SendTo, Args: []rawcall.Arg{rawcall.Result(0), rawcall.Bytes([]byte("x")), rawcall.Int(1), rawcall.Int(0), rawcall.Bytes(addr), rawcall.Int(int64(len(addr)))}},
-		})
-	}
-	for _, s := range append(listeners, receivers...) {
+	return listeners, names
+}
+
+// wantUntouched checks that nobody has reached the sockets.
+func wantUntouched(t T, sockets []*hostSocket) {
+	t.Helper()
+	for _, s := range sockets {
 		if n := s.reached.Load(); n != 0 {
 			t.Errorf("%s was reached %d times from inside", s.name, n)
 		}
 	}
-	for _, l := range listeners { // and each of them works
+}
+
+// wantReachedHere checks that each of the listeners works: not to have been reached from
+// inside says something.
+func (e *Env) wantReachedHere(ctx context.Context, t T, listeners []*hostSocket) {
+	t.Helper()
+	for _, l := range listeners {
 		c, err := net.Dial("unix", l.name)
 		if err != nil {
 			t.Errorf("from outside: %v", err)
@@ -154,6 +164,25 @@ func socketsOutside(ctx context.Context, t T, e *Env) {
 			t.Errorf("%s does not accept", l.name)
 		}
 	}
+}
+
+func socketsOutside(ctx context.Context, t T, e *Env) {
+	dir, listeners := e.listenOutside(t)
+	receivers := []*hostSocket{e.receiveHere(t, filepath.Join(dir, "log"))}
+	e.Sandbox = e.Provision(ctx, t, e.Spec())
+	listeners, names := e.listenInTheWorkdir(ctx, t, listeners)
+	for _, name := range names {
+		e.wantNoWay(ctx, t, name, rawcall.ConnectUnix(abstract(name)))
+	}
+	for _, r := range receivers {
+		addr := append(append([]byte{rawcall.Unix, 0}, r.name...), 0)
+		e.wantNoWay(ctx, t, r.name, []rawcall.Call{
+			{Number: rawcall.Socket, Args: []rawcall.Arg{rawcall.Int(rawcall.Unix), rawcall.Int(rawcall.Datagram)}},
+			{Number: rawcall.SendTo, Args: []rawcall.Arg{rawcall.Result(0), rawcall.Bytes([]byte("x")), rawcall.Int(1), rawcall.Int(0), rawcall.Bytes(addr), rawcall.Int(int64(len(addr)))}},
+		})
+	}
+	wantUntouched(t, append(receivers, listeners...))
+	e.wantReachedHere(ctx, t, listeners)
 }
 
 // abstract turns a name with an @ into the one with a NUL.

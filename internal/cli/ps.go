@@ -84,7 +84,7 @@ func (a *app) ps(cmd *cobra.Command, key string) error {
 
 func newKill(a *app) *cobra.Command {
 	var key string
-	var grace time.Duration
+	var grace verb.Grace
 	cmd := &cobra.Command{
 		Use:   "kill --key KEY [FLAG]... NAME",
 		Short: "End a command or a job by the key that it was started with",
@@ -109,26 +109,29 @@ Said again it answers as the first time.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.kill(cmd, key, args[0], grace) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := grace.Duration()
+			if err != nil {
+				return err
+			}
+			return a.kill(cmd, key, args[0], g)
+		},
 	}
 	verb.AddKey(cmd.Flags(), &key, "`KEY` of the sandbox")
 	verb.AddSettings(cmd.Flags(), "backend", "owner")
-	cmd.Flags().DurationVar(&grace, "grace", spec.DefaultGrace, "`DURATION` between TERM and KILL; 0: KILL at once")
+	grace.Add(cmd.Flags())
 	a.AddCompletions(cmd)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.completeRunning(cmd, key, given), cobra.ShellCompDirectiveNoFileComp
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.Inside(cmd, key, namesRunning)
 	}
 	return cmd
 }
 
 func (a *app) kill(cmd *cobra.Command, key, name string, grace time.Duration) error {
 	ctx := cmd.Context()
-	switch {
-	case grace < 0:
-		return verb.Usage("--grace %v is negative", grace)
-	case grace == 0:
-		grace = -1
-	}
 	sb, _, err := a.Attach(ctx, key)
 	if err != nil {
 		return err
@@ -161,28 +164,14 @@ func (a *app) kill(cmd *cobra.Command, key, name string, grace time.Duration) er
 	}
 }
 
-// completeRunning offers the names of what runs.
-func (a *app) completeRunning(cmd *cobra.Command, key string, given []string) []string {
-	const patience = 3 * time.Second
-	if a.Prepare(cmd) != nil || key == "" || len(given) > 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-	defer cancel()
-	sb, _, err := a.Attach(ctx, key)
-	if err != nil {
-		return nil
-	}
-	defer verb.Detach(ctx, sb)
+// namesRunning are the names of what runs.
+func namesRunning(ctx context.Context, sb *berth.Sandbox) ([]string, error) {
 	running, err := sb.Running(ctx)
-	if err != nil {
-		return nil
-	}
 	var names []string
 	for _, r := range running {
 		if r.Key != "" {
 			names = append(names, r.Key+"\t"+console.Clean(r.Name))
 		}
 	}
-	return names
+	return names, err
 }

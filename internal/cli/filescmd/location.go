@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,9 +142,6 @@ type completer struct {
 	local bool
 }
 
-// completionTime is what a person waits for a completion.
-const completionTime = 3 * time.Second
-
 func (c *completer) complete(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	directive := cobra.ShellCompDirectiveNoSpace
 	if !c.local {
@@ -154,7 +150,7 @@ func (c *completer) complete(cmd *cobra.Command, _ []string, word string) ([]str
 	if c.env.Prepare(cmd) != nil {
 		return nil, directive
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), verb.CompletionTime)
 	defer cancel()
 	if !strings.Contains(word, ":") {
 		return c.env.Keys(ctx, ":"), directive

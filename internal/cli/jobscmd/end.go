@@ -98,7 +98,7 @@ func ended(p *place, j berth.JobInfo) error {
 
 func newKill(env *verb.Env) *cobra.Command {
 	p := &place{env: env}
-	var grace time.Duration
+	var grace verb.Grace
 	cmd := &cobra.Command{
 		Use:   "kill --key KEY [FLAG]... ID...",
 		Short: "End jobs",
@@ -109,17 +109,14 @@ when it is gone and the log is complete. A job that has ended is no error.`,
   berth jobs kill --key session-1 --grace 0 job-3`,
 		Args: needIDs(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := grace
-			switch {
-			case grace < 0:
-				return verb.Usage("--grace %v is negative", grace)
-			case grace == 0:
-				o = -1
+			o, err := grace.Duration()
+			if err != nil {
+				return err
 			}
 			return kill(cmd, p, args, o)
 		},
 	}
-	cmd.Flags().DurationVar(&grace, "grace", spec.DefaultGrace, "`DURATION` between TERM and KILL; 0: KILL at once")
+	grace.Add(cmd.Flags())
 	return p.add(cmd, true)
 }
 

@@ -4,16 +4,12 @@ package jobscmd
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/internal/cli/verb"
 )
-
-// completionTime is what a person waits for a completion.
-const completionTime = 3 * time.Second
 
 // New returns the group jobs.
 func New(env *verb.Env) *cobra.Command {
@@ -81,27 +77,15 @@ func (p *place) get(ctx context.Context, id string) (*berth.Job, func(), error) 
 }
 
 // complete offers the ids of jobs.
-func (p *place) complete(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if p.env.Prepare(cmd) != nil || p.key == "" {
-		return nil, directive
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	jobs, closer, err := p.open(ctx)
-	if err != nil {
-		return nil, directive
-	}
-	defer closer()
-	list, err := jobs.List(ctx)
-	if err != nil {
-		return nil, directive
-	}
-	var ids []string
-	for _, j := range list {
-		ids = append(ids, j.ID+"\t"+string(j.State)+" "+commandLine(j.Args))
-	}
-	return ids, directive
+func (p *place) complete(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return p.env.Inside(cmd, p.key, func(ctx context.Context, sb *berth.Sandbox) ([]string, error) {
+		list, err := sb.Jobs(p.env.Config.JobOwner).List(ctx)
+		var ids []string
+		for _, j := range list {
+			ids = append(ids, j.ID+"\t"+string(j.State)+" "+commandLine(j.Args))
+		}
+		return ids, err
+	})
 }
 
 // needIDs refuses a command line without a job, or with more than so many.

@@ -5,7 +5,6 @@ package portcmd
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,32 +67,20 @@ func list(cmd *cobra.Command, env *verb.Env, key string) error {
 	return env.Table(rows)
 }
 
-// patience is what a person waits for a completion.
-const patience = 3 * time.Second
-
 // completePorts offers what listens in the sandbox.
 func completePorts(env *verb.Env, key *string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		const directive = cobra.ShellCompDirectiveNoFileComp
-		if env.Prepare(cmd) != nil || *key == "" || len(given) > 0 {
-			return nil, directive
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-		defer cancel()
-		sb, _, err := env.Attach(ctx, *key)
-		if err != nil {
-			return nil, directive
-		}
-		defer verb.Detach(ctx, sb)
-		ports, err := sb.Ports(ctx)
-		if err != nil {
-			return nil, directive
-		}
-		var offers []string
-		for _, p := range ports {
-			offers = append(offers, offer(p))
-		}
-		return offers, directive
+		return env.Inside(cmd, *key, func(ctx context.Context, sb *berth.Sandbox) ([]string, error) {
+			ports, err := sb.Ports(ctx)
+			var offers []string
+			for _, p := range ports {
+				offers = append(offers, offer(p))
+			}
+			return offers, err
+		})
 	}
 }
 

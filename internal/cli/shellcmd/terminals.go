@@ -14,9 +14,6 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// completionTime is what a person waits for a completion.
-const completionTime = 3 * time.Second
-
 // NewTerminals returns the group terminals.
 func NewTerminals(env *verb.Env) *cobra.Command {
 	return verb.Group(&cobra.Command{
@@ -52,28 +49,16 @@ func (p *place) add(cmd *cobra.Command, ids bool) *cobra.Command {
 
 // complete offers the ids of terminals that run.
 func (p *place) complete(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if p.env.Prepare(cmd) != nil || p.key == "" {
-		return nil, directive
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	sb, _, err := p.env.Attach(ctx, p.key)
-	if err != nil {
-		return nil, directive
-	}
-	defer verb.Detach(ctx, sb)
-	list, err := sb.Terminals(ctx)
-	if err != nil {
-		return nil, directive
-	}
-	var ids []string
-	for _, t := range list {
-		if t.Running() {
-			ids = append(ids, t.ID+"\t"+console.Clean(t.Name))
+	return p.env.Inside(cmd, p.key, func(ctx context.Context, sb *berth.Sandbox) ([]string, error) {
+		list, err := sb.Terminals(ctx)
+		var ids []string
+		for _, t := range list {
+			if t.Running() {
+				ids = append(ids, t.ID+"\t"+console.Clean(t.Name))
+			}
 		}
-	}
-	return ids, directive
+		return ids, err
+	})
 }
 
 func newLs(env *verb.Env) *cobra.Command {
@@ -153,7 +138,7 @@ func newLine(t berth.TerminalInfo) line {
 
 func newKill(env *verb.Env) *cobra.Command {
 	p := &place{env: env}
-	var grace time.Duration
+	var grace verb.Grace
 	cmd := &cobra.Command{
 		Use:   "kill --key KEY [FLAG]... ID...",
 		Short: "End terminals",
@@ -168,17 +153,14 @@ KILL, and returns when it is gone. A terminal that has ended is no error.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := grace
-			switch {
-			case grace < 0:
-				return verb.Usage("--grace %v is negative", grace)
-			case grace == 0:
-				o = -1
+			o, err := grace.Duration()
+			if err != nil {
+				return err
 			}
 			return kill(cmd, p, args, o)
 		},
 	}
-	cmd.Flags().DurationVar(&grace, "grace", spec.DefaultGrace, "`DURATION` between TERM and KILL; 0: KILL at once")
+	grace.Add(cmd.Flags())
 	return p.add(cmd, true)
 }
 

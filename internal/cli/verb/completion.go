@@ -2,9 +2,36 @@ package verb
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth"
 )
+
+// CompletionTime is what a person waits for a completion.
+const CompletionTime = 3 * time.Second
+
+// Inside offers what offers finds in the running sandbox with a key, in the time that a
+// completion has. Where it finds nothing, for whatever reason, nothing is offered.
+func (e *Env) Inside(cmd *cobra.Command, key string, offers func(context.Context, *berth.Sandbox) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	if e.Prepare(cmd) != nil || key == "" {
+		return nil, directive
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), CompletionTime)
+	defer cancel()
+	sb, _, err := e.Attach(ctx, key)
+	if err != nil {
+		return nil, directive
+	}
+	defer Detach(ctx, sb)
+	words, err := offers(ctx, sb)
+	if err != nil {
+		return nil, directive
+	}
+	return words, directive
+}
 
 // AddCompletions offers values for the flags of a verb that has them.
 func (e *Env) AddCompletions(cmd *cobra.Command) {

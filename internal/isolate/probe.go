@@ -76,9 +76,10 @@ func Probe(ctx context.Context, t Trial) error {
 
 // MountVanished reports whether what the wrapper said means that a mount of the machine
 // went away while it was being taken over, as those of containers do when they end:
-// another try has nothing of it.
+// another try has nothing of it. Its directory is gone with it, or is one like any other.
 func MountVanished(said string) bool {
-	return strings.Contains(said, "Unable to apply mount flags") && strings.Contains(said, "No such file or directory")
+	return strings.Contains(said, "Unable to apply mount flags") &&
+		(strings.Contains(said, "No such file or directory") || strings.Contains(said, "Invalid argument"))
 }
 
 // arguments are those of a wall with nothing of anybody's in it, round the wrapper itself:

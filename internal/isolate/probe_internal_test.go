@@ -96,6 +96,7 @@ func TestDiagnose(t *testing.T) {
 func TestMountVanished(t *testing.T) {
 	for said, want := range map[string]bool{
 		`bwrap: Can't bind mount /oldroot/tmp on /newroot/tmp: Unable to apply mount flags: remount "/newroot/tmp/docker/overlay2/1c92/merged": No such file or directory`: true,
+		`bwrap: Can't bind mount /oldroot/tmp on /newroot/tmp: Unable to apply mount flags: remount "/newroot/tmp/docker/overlay2/a0e4/merged": Invalid argument`:          true,
 		`bwrap: Can't bind mount /oldroot/tmp on /newroot/tmp: Unable to apply mount flags: remount "/newroot/tmp/x": Permission denied`:                                   false,
 		`bwrap: Can't find source path /home/a/x: No such file or directory`:                                                                                               false,
 		"": false,

@@ -64,7 +64,7 @@ func TestConformUsers(t *testing.T) {
 		t.Skip("the containers of a quick run have no such capabilities")
 	}
 	o := testOptions(t)
-	o.Hardening = &docker.Defaults{DropCaps: []string{"NET_RAW"}}
+	o.Limits, o.Hardening = &spec.Limits{}, &spec.Hardening{DropCaps: []string{"NET_RAW"}}
 	drivertest.Run(t, drivertest.Options{
 		Open: func() (driver.Driver, error) { return docker.New(o) },
 		Spec: spec.Spec{Image: engine.Image(t, dockertest.Image{Kind: dockertest.Busybox})},

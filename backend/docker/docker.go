@@ -1,23 +1,14 @@
 package docker
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/place"
 	"github.com/berth-dev/berth/spec"
-	"github.com/moby/moby/api/types/container"
-)
-
-const (
-	name = "docker"
-	// claimLimit bounds the wait for a guest whose place is to be ended.
-	claimLimit = 5 * time.Second
 )
 
 // Options configure New. The zero value uses the local engine and the standard
@@ -29,8 +20,12 @@ type Options struct {
 	// Host is the engine's address: unix:///path, or tcp://host:port without
 	// TLS. "": unix:///var/run/docker.sock.
 	Host string
-	// Hardening holds for every container that is created. nil: DefaultHardening.
-	Hardening *Defaults
+	// Limits and Hardening hold for every container that is created. A Spec that
+	// states a limit of its own overrides it; its capabilities are dropped beside
+	// these. no-new-privileges is set whenever any capability is dropped. nil: 512
+	// processes and two CPUs; no NET_RAW, SETUID and SETGID.
+	Limits    *spec.Limits
+	Hardening *spec.Hardening
 	// Guest says where the guest binary for the engine's platform is found.
 	Guest guest.BinaryOptions
 	// Transport wraps every connection to a guest; nil: none.
@@ -43,240 +38,9 @@ type Options struct {
 
 // New returns a driver for one engine. It makes no call.
 func New(o Options) (driver.Driver, error) {
-	if o.Owner == "" {
-		o.Owner = "default"
-	}
-	if err := spec.ValidateKey(spec.Key(o.Owner)); err != nil {
-		return nil, &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("owner %q: want the grammar of a key", o.Owner)}
-	}
-	defaults := DefaultHardening()
-	if o.Hardening != nil {
-		defaults = *o.Hardening
-	}
-	defaults, err := defaults.normal()
+	d, err := place.New(engine.Docker(), place.Options(o))
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEngine(o.Host)
-	if err != nil {
-		return nil, err
-	}
-	return &docker{options: o, defaults: defaults, engine: e, bins: map[string]guest.Bin{}, volumes: map[string]bool{}}, nil
-}
-
-// docker is the driver. Its own state is what it has learnt and need not ask again.
-type docker struct {
-	options  Options
-	defaults Defaults
-	engine   *engine
-
-	mu      sync.Mutex
-	bins    map[string]guest.Bin // by GOARCH
-	volumes map[string]bool      // guest volumes that exist
-}
-
-// Name implements driver.Driver.
-func (d *docker) Name() string { return name }
-
-// Probe implements driver.Driver.
-func (d *docker) Probe(ctx context.Context) (spec.Caps, error) {
-	f, err := d.engine.probe(ctx, driver.Authority{})
-	if err != nil {
-		return spec.Caps{}, err
-	}
-	caps := spec.Caps{
-		Backend: name, OS: "linux", Arch: f.arch,
-		Isolation: spec.IsolationSet(spec.IsolationStandard),
-		Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen),
-		KillTree:  spec.KillTreeBestEffort,
-		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
-		LimitMemory: f.memory, LimitPIDs: f.pids, LimitCPU: f.cpu,
-	}
-	for _, l := range []struct {
-		have bool
-		name string
-	}{{f.memory, "limit_memory"}, {f.pids, "limit_pids"}, {f.cpu, "limit_cpu"}} {
-		if !l.have {
-			caps = caps.AddMissing(l.name, "the engine's kernel does not offer it")
-		}
-	}
-	caps = caps.AddMissing(string(spec.IsolationStrict), "this backend has no strict profile")
-	caps = caps.AddMissing("network "+string(spec.NetworkLimited), "this backend has no gate")
-	return caps, nil
-}
-
-// Provision implements driver.Driver.
-func (d *docker) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionOptions) (driver.Session, error) {
-	p, err := d.plan(s, o)
-	if err != nil {
-		return nil, err
-	}
-	if p.ephemeral {
-		d.sweep(ctx, p.auth)
-	}
-	session, err := d.provision(ctx, p)
-	// The guest's volume is taken for good until a start says otherwise.
-	if g, ok := errors.AsType[*guestError](err); ok {
-		filled, fillErr := d.fillVolume(ctx, p, g)
-		switch {
-		case fillErr != nil:
-			err = fillErr
-		case filled:
-			session, err = d.provision(ctx, p)
-		}
-	}
-	if g, ok := errors.AsType[*guestError](err); ok {
-		err = g.err
-	}
-	if err == nil {
-		return session, nil
-	}
-	if p.ephemeral {
-		// Nobody will ever ask for it. The name, as a create that was cut off
-		// has told no id.
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
-		defer cancel()
-		_ = d.engine.remove(bg, p.auth, p.name)
-	}
-	return nil, err
-}
-
-// Attach implements driver.Driver.
-func (d *docker) Attach(ctx context.Context, key spec.Key, o driver.AttachOptions) (driver.Session, error) {
-	c, err := d.find(ctx, o.Authority, key)
-	if err != nil {
-		return nil, err
-	}
-	switch c.State.Status {
-	case container.StateRunning:
-		session, err := d.open(ctx, o.Authority, c)
-		if err != nil {
-			return nil, err
-		}
-		return session, nil
-	case container.StatePaused:
-		return nil, paused(c)
-	}
-	return nil, notRunning(c)
-}
-
-// Owned implements driver.Driver.
-func (d *docker) Owned(ctx context.Context) ([]spec.Owned, error) {
-	items, err := d.engine.list(ctx, driver.Authority{}, map[string]string{labelOwner: d.options.Owner})
-	if err != nil {
-		return nil, err
-	}
-	owned := make([]spec.Owned, 0, len(items))
-	for _, c := range items {
-		// The engine's filter is trusted for speed, not for ownership.
-		key := spec.Key(c.Labels[labelKey])
-		if c.Labels[labelOwner] == d.options.Owner && spec.ValidateKey(key) == nil {
-			owned = append(owned, describe(c, key))
-		}
-	}
-	return owned, nil
-}
-
-// Reap implements driver.Driver.
-func (d *docker) Reap(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
-	c, err := d.find(ctx, o.Authority, key)
-	if err != nil {
-		if spec.CodeOf(err) == spec.CodeNotFound {
-			return nil
-		}
-		return err
-	}
-	return d.end(ctx, o.Authority, c)
-}
-
-// end removes a place, unless a newer owner has it.
-func (d *docker) end(ctx context.Context, auth driver.Authority, c *container.InspectResponse) error {
-	session, err := d.claim(ctx, auth, c)
-	if err != nil {
-		return err
-	}
-	if session != nil {
-		_ = session.Close(ctx) // what matters is the removal
-	}
-	var helper error
-	if c.State.Status == container.StateCreated {
-		helper = d.removeHelper(ctx, auth, c.ID)
-	}
-	if err := d.engine.remove(ctx, auth, c.ID); err != nil {
-		return err
-	}
-	return helper
-}
-
-// claim shows the guest the authority to end its place: only the guest knows the
-// highest epoch there was. A refusal is CodeStaleOwner. A guest that does not answer
-// in a moment has no say: then there is no session, and no error but the context's.
-func (d *docker) claim(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
-	if c.State.Status != container.StateRunning {
-		return nil, ctx.Err()
-	}
-	bounded, cancel := context.WithTimeout(ctx, claimLimit)
-	defer cancel()
-	session, err := d.open(bounded, auth, c)
-	switch {
-	case err == nil:
-		return session, nil
-	case spec.CodeOf(err) == spec.CodeStaleOwner:
-		return nil, err
-	}
-	return nil, ctx.Err()
-}
-
-// Stop implements driver.Stopper. The guest ends the commands with TERM, a grace
-// and KILL, then itself; a guest that does not answer is killed.
-func (d *docker) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
-	c, err := d.find(ctx, o.Authority, key)
-	if err != nil {
-		return err
-	}
-	session, err := d.claim(ctx, o.Authority, c)
-	if err != nil {
-		return err
-	}
-	if session != nil {
-		bounded, cancel := context.WithTimeout(ctx, spec.DefaultGrace+claimLimit)
-		defer cancel()
-		_ = session.Shutdown(bounded, spec.DefaultGrace)
-		_ = session.Close(ctx)
-	}
-	return d.engine.stop(ctx, o.Authority, c.ID)
-}
-
-// find returns the container of key, if it is ours. CodeNotFound: there is none.
-func (d *docker) find(ctx context.Context, auth driver.Authority, key spec.Key) (*container.InspectResponse, error) {
-	c, err := d.engine.inspect(ctx, auth, containerName(d.options.Owner, key))
-	if err != nil {
-		return nil, err
-	}
-	return c, d.checkOwner(c, key)
-}
-
-// binary returns the guest binary for the engine's architecture.
-func (d *docker) binary(ctx context.Context, arch string, progress func(spec.Progress)) (guest.Bin, error) {
-	d.mu.Lock()
-	bin, ok := d.bins[arch]
-	d.mu.Unlock()
-	if ok {
-		return bin, nil
-	}
-	o := d.options.Guest
-	// The program itself may be the wrong platform, and is no static binary
-	// for an image without a C library.
-	o.AllowSelf = false
-	if progress != nil {
-		o.Progress = progress
-	}
-	bin, err := guest.Binary(ctx, "linux", arch, o)
-	if err != nil {
-		return bin, err
-	}
-	d.mu.Lock()
-	d.bins[arch] = bin
-	d.mu.Unlock()
-	return bin, nil
+	return d, nil
 }

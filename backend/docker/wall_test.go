@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth"
-	"github.com/berth-dev/berth/backend/docker"
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/internal/testutil/dockertest"
 	"github.com/berth-dev/berth/spec"
@@ -78,7 +77,7 @@ func TestDefaultHardening(t *testing.T) {
 	if got := status(sb, "CapBnd"); got != "0000000000000000" {
 		t.Errorf("bounding set %s after dropping all", got)
 	}
-	o.Hardening = &docker.Defaults{}
+	o.Limits, o.Hardening = &spec.Limits{}, &spec.Hardening{}
 	off := s
 	off.Key = "off"
 	sb = provision(t, newDriver(t, o), off)

@@ -25,10 +25,7 @@ func (c *Config) Backends() all.Options {
 	limits, hardening := c.Containers()
 	return all.Options{
 		Process: process.Options{Owner: c.Owner, StateDir: c.StateDir, Guest: own, HiddenPaths: c.secrets()},
-		Docker: docker.Options{Owner: c.Owner, Host: c.DockerHost, Guest: bin, Hardening: &docker.Defaults{
-			PIDs: limits.PIDs, CPUMillis: limits.CPUMillis, MemoryBytes: limits.MemoryBytes,
-			DropCaps: hardening.DropCaps, ReadOnlyRoot: hardening.ReadOnlyRoot, User: hardening.User,
-		}},
+		Docker:  docker.Options{Owner: c.Owner, Host: c.DockerHost, Guest: bin, Limits: &limits, Hardening: &hardening},
 		SSH: ssh.Options{
 			Owner: c.Owner, Guest: bin, Addr: c.SSH.Addr, User: c.SSH.User, RemoteDir: c.SSH.Dir,
 			KeyFiles: list(c.SSH.Key), KnownHostsFiles: list(c.SSH.KnownHosts), AgentSocket: c.SSH.Agent,

@@ -1,4 +1,4 @@
-package docker
+package place
 
 import (
 	"archive/tar"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
@@ -19,7 +20,7 @@ import (
 // to its user: an engine would give them to root. Where the user is root there is
 // nothing to do, the guest makes its own. A workdir that the image has keeps the owner
 // that the image gave it, unless it is a volume of its own.
-func (d *docker) prepare(ctx context.Context, p *plan, c *container.InspectResponse) error {
+func (d *Driver) prepare(ctx context.Context, p *plan, c *container.InspectResponse) error {
 	if rootUser(c.Config.User) {
 		return nil
 	}
@@ -31,7 +32,7 @@ func (d *docker) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 		return err
 	}
 	members := []member{directory(stateDir, 0o700, owner)}
-	switch _, err := d.engine.stat(ctx, p.auth, c.ID, p.spec.Workdir); spec.CodeOf(err) {
+	switch _, err := d.engine.Stat(ctx, p.auth, c.ID, p.spec.Workdir); spec.CodeOf(err) {
 	case spec.CodeFileNotFound:
 		members = append(members, directory(p.spec.Workdir, 0o755, owner))
 	default:
@@ -43,13 +44,13 @@ func (d *docker) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 	if err != nil {
 		return err
 	}
-	return d.engine.put(ctx, p.auth, c.ID, "/", archive)
+	return d.engine.Put(ctx, p.auth, c.ID, "/", archive)
 }
 
 // prepareVolumes does it where the root is read-only and the directories are volumes:
 // the engine unpacks nothing there, and nothing onto the top of a volume, so it goes
 // through a helper that has the same volumes and a root that can be written.
-func (d *docker) prepareVolumes(ctx context.Context, p *plan, c *container.InspectResponse) error {
+func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.InspectResponse) error {
 	owner, err := d.identify(ctx, p, c)
 	if err != nil {
 		return err
@@ -66,25 +67,25 @@ func (d *docker) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 	}
 	helper := helperOptions(helperName(c.ID), p.spec.Image)
 	helper.HostConfig.VolumesFrom = []string{c.ID}
-	id, err := d.engine.create(ctx, p.auth, helper)
-	if errors.Is(err, errTaken) {
+	id, err := d.engine.Create(ctx, p.auth, helper)
+	if errors.Is(err, engine.ErrTaken) {
 		// Whoever was at it has gone: settle gave it its time.
 		if err = d.removeHelper(ctx, p.auth, c.ID); err == nil {
-			id, err = d.engine.create(ctx, p.auth, helper)
+			id, err = d.engine.Create(ctx, p.auth, helper)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	err = d.engine.put(ctx, p.auth, id, "/", archive)
-	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+	err = d.engine.Put(ctx, p.auth, id, "/", archive)
+	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
 	defer cancel()
-	return cmp.Or(err, d.engine.removeHelper(bg, p.auth, id))
+	return cmp.Or(err, d.engine.RemoveHelper(bg, p.auth, id))
 }
 
 // removeHelper removes the helper of a container, if there is one of ours.
-func (d *docker) removeHelper(ctx context.Context, auth driver.Authority, containerID string) error {
-	c, err := d.engine.inspect(ctx, auth, helperName(containerID))
+func (d *Driver) removeHelper(ctx context.Context, auth driver.Authority, containerID string) error {
+	c, err := d.engine.Inspect(ctx, auth, helperName(containerID))
 	if spec.CodeOf(err) == spec.CodeNotFound {
 		return nil
 	}
@@ -94,7 +95,7 @@ func (d *docker) removeHelper(ctx context.Context, auth driver.Authority, contai
 	if c.Config.Labels[labelHelper] != "true" {
 		return &spec.Error{Code: spec.CodeExists, Err: errors.New("container " + placeID(c) + " is not ours")}
 	}
-	return d.engine.removeHelper(ctx, auth, c.ID)
+	return d.engine.RemoveHelper(ctx, auth, c.ID)
 }
 
 // helperName is the name of the helper that prepares a place's volumes.
@@ -122,7 +123,7 @@ func rootUser(user string) bool {
 // identify finds the ids of the container's user the way an engine does: numbers are
 // themselves, names and a missing group come from the image's /etc/passwd. A user
 // whom the image does not know gets zeros; the engine will refuse to start it.
-func (d *docker) identify(ctx context.Context, p *plan, c *container.InspectResponse) (identity, error) {
+func (d *Driver) identify(ctx context.Context, p *plan, c *container.InspectResponse) (identity, error) {
 	name, group, _ := strings.Cut(c.Config.User, ":")
 	var id identity
 	uid, uidKnown := numericID(name)
@@ -154,8 +155,8 @@ func (d *docker) identify(ctx context.Context, p *plan, c *container.InspectResp
 }
 
 // accounts reads one of the image's account files; a missing one is empty.
-func (d *docker) accounts(ctx context.Context, p *plan, c *container.InspectResponse, file string) ([]byte, error) {
-	data, err := d.engine.get(ctx, p.auth, c.ID, file)
+func (d *Driver) accounts(ctx context.Context, p *plan, c *container.InspectResponse, file string) ([]byte, error) {
+	data, err := d.engine.Get(ctx, p.auth, c.ID, file)
 	if spec.CodeOf(err) == spec.CodeFileNotFound {
 		return nil, nil
 	}

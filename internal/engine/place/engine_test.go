@@ -1,4 +1,4 @@
-package docker
+package place
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 )
 
 // fakeEngine is a driver whose engine answers with what h says. It says that it is one.
-func fakeEngine(t *testing.T, h http.HandlerFunc) *docker {
+func fakeEngine(t *testing.T, h http.HandlerFunc) *Driver {
 	t.Helper()
 	return driverAt(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
@@ -26,15 +26,15 @@ func fakeEngine(t *testing.T, h http.HandlerFunc) *docker {
 }
 
 // driverAt is a driver whose engine is a web server.
-func driverAt(t *testing.T, h http.HandlerFunc) *docker {
+func driverAt(t *testing.T, h http.HandlerFunc) *Driver {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	d, err := New(Options{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")})
+	d, err := New(engine.Docker(), Options{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.(*docker)
+	return d
 }
 
 // An engine that is not there, or is closed to this user, is said so in one line, with
@@ -49,7 +49,7 @@ func TestEngineAbsent(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	for _, host := range []string{"unix://" + filepath.Join(dir, "missing.sock"), "unix://" + closed, "tcp://127.0.0.1:1"} {
-		d, err := New(Options{Host: host})
+		d, err := New(engine.Docker(), Options{Host: host})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,12 +67,8 @@ func TestEngineAbsent(t *testing.T) {
 			}
 		}
 	}
-	err = (&engine{host: "unix:///s"}).classify(call{what: "x"}, fmt.Errorf("error during connect: %w", &dialError{&net.OpError{Op: "dial", Err: syscall.EACCES}}))
-	if !errors.Is(err, spec.ErrPermission) || !strings.Contains(spec.HintOf(err), "docker group") {
-		t.Errorf("a closed socket: %v (hint %q); want permission", err, spec.HintOf(err))
-	}
 	for _, host := range []string{"ssh://host", "nonsense", "unix://", "tcp://", "ftp://x"} {
-		if _, err := New(Options{Host: host}); !errors.Is(err, spec.ErrInvalid) || spec.HintOf(err) == "" {
+		if _, err := New(engine.Docker(), Options{Host: host}); !errors.Is(err, spec.ErrInvalid) || spec.HintOf(err) == "" {
 			t.Errorf("host %q: %v; want invalid, with a hint", host, err)
 		}
 	}
@@ -99,16 +95,6 @@ func TestNoEngine(t *testing.T) {
 				t.Errorf("%s, %s: hint %q", name, what, spec.HintOf(err))
 			}
 		}
-	}
-}
-
-// The advice for an engine that is absent does not say of DOCKER_HOST what is not so.
-func TestAbsentHint(t *testing.T) {
-	if hint := (&engine{}).absentHint(); !strings.Contains(hint, "start dockerd") || !strings.Contains(hint, "docker.io") {
-		t.Errorf("without an address: %q", hint)
-	}
-	if hint := (&engine{named: true}).absentHint(); !strings.Contains(hint, "points there") {
-		t.Errorf("with an address: %q", hint)
 	}
 }
 
@@ -188,13 +174,13 @@ func TestLostAnswers(t *testing.T) {
 		}
 	})
 	ctx, auth := context.Background(), driver.Authority{}
-	if err := d.engine.start(ctx, auth, "x"); !errors.Is(err, spec.ErrUnknownOutcome) {
+	if err := d.engine.Start(ctx, auth, "x"); !errors.Is(err, spec.ErrUnknownOutcome) {
 		t.Errorf("start: %v; want unknown_outcome", err)
 	}
-	if err := d.engine.remove(ctx, auth, "x"); !errors.Is(err, spec.ErrUnknownOutcome) {
+	if err := d.engine.Remove(ctx, auth, "x"); !errors.Is(err, spec.ErrUnknownOutcome) {
 		t.Errorf("remove: %v; want unknown_outcome", err)
 	}
-	if _, err := d.engine.inspect(ctx, auth, "x"); !errors.Is(err, spec.ErrUnavailable) {
+	if _, err := d.engine.Inspect(ctx, auth, "x"); !errors.Is(err, spec.ErrUnavailable) {
 		t.Errorf("inspect: %v; want unavailable", err)
 	}
 }
@@ -232,7 +218,7 @@ func TestInspectWantsTheExactName(t *testing.T) {
 	d := fakeEngine(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"Id":"berth-0123456789abcdef00","Name":"/another","State":{"Status":"running"},"Config":{},"HostConfig":{}}`)
 	})
-	if _, err := d.engine.inspect(context.Background(), driver.Authority{}, "berth-0123456789abcdef"); !errors.Is(err, spec.ErrNotFound) {
+	if _, err := d.engine.Inspect(context.Background(), driver.Authority{}, "berth-0123456789abcdef"); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("inspect: %v; want not_found", err)
 	}
 }
@@ -254,7 +240,7 @@ func TestRemoveWaits(t *testing.T) {
 		}
 		http.Error(w, "removal of container x is already in progress", status)
 	})
-	if err := d.engine.remove(context.Background(), driver.Authority{}, "x"); err != nil || conflicts > 0 {
+	if err := d.engine.Remove(context.Background(), driver.Authority{}, "x"); err != nil || conflicts > 0 {
 		t.Errorf("remove: %v with %d conflicts left", err, conflicts)
 	}
 }

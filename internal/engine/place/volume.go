@@ -1,4 +1,4 @@
-package docker
+package place
 
 import (
 	"archive/tar"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -58,13 +59,13 @@ func (e *guestError) Unwrap() error { return e.err }
 // haveVolume makes sure that the guest's volume exists, filled as far as anyone
 // can tell without looking inside: a volume that exists has been filled by whoever
 // made it, or a start will fail and lead to fillVolume.
-func (d *docker) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
+func (d *Driver) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
 	volume := guestVolume(bin)
 	d.mu.Lock()
 	have := d.volumes[volume]
 	d.mu.Unlock()
 	if !have {
-		exists, err := d.engine.volumeExists(ctx, p.auth, volume)
+		exists, err := d.engine.VolumeExists(ctx, p.auth, volume)
 		if err != nil {
 			return err
 		}
@@ -83,12 +84,12 @@ func (d *docker) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
 // fillVolume looks into the guest's volume after a place failed to start, and puts
 // the guest there if it is missing or was cut short. It reports whether there is
 // any reason to try again.
-func (d *docker) fillVolume(ctx context.Context, p *plan, failed *guestError) (bool, error) {
-	f, err := d.engine.known(ctx, p.auth)
+func (d *Driver) fillVolume(ctx context.Context, p *plan, failed *guestError) (bool, error) {
+	f, err := d.engine.Known(ctx, p.auth)
 	if err != nil {
 		return false, err
 	}
-	bin, err := d.binary(ctx, f.arch, p.progress)
+	bin, err := d.binary(ctx, f.Arch, p.progress)
 	if err != nil {
 		return false, err
 	}
@@ -101,15 +102,15 @@ func (d *docker) fillVolume(ctx context.Context, p *plan, failed *guestError) (b
 // fill puts the guest into its volume through a container that never runs. The
 // container's name is the volume's, so that of several fillers one works and the
 // others wait for it. It reports whether it changed something or had to wait.
-func (d *docker) fill(ctx context.Context, p *plan, bin guest.Bin) (bool, error) {
+func (d *Driver) fill(ctx context.Context, p *plan, bin guest.Bin) (bool, error) {
 	name, waited := guestVolume(bin), false
 	for deadline := time.Now().Add(fillLimit); ; {
-		id, err := d.engine.create(ctx, p.auth, helperOptions(name, p.spec.Image, guestMount(bin, false)))
+		id, err := d.engine.Create(ctx, p.auth, helperOptions(name, p.spec.Image, guestMount(bin, false)))
 		if err == nil {
 			filled, err := d.fillThrough(ctx, p, id, bin)
 			return filled || waited, err
 		}
-		if !errors.Is(err, errTaken) {
+		if !errors.Is(err, engine.ErrTaken) {
 			return false, err
 		}
 		waited = true
@@ -119,7 +120,7 @@ func (d *docker) fill(ctx context.Context, p *plan, bin guest.Bin) (bool, error)
 		if time.Now().After(deadline) {
 			return false, spec.New(spec.CodeUnavailable, fmt.Sprintf("container %s is in the way", name))
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
 			return false, err
 		}
 	}
@@ -138,8 +139,8 @@ func helperOptions(name, image string, mounts ...mount.Mount) client.ContainerCr
 }
 
 // clearStale removes the helper of this name if whoever made it has gone.
-func (d *docker) clearStale(ctx context.Context, p *plan, name string) error {
-	c, err := d.engine.inspect(ctx, p.auth, name)
+func (d *Driver) clearStale(ctx context.Context, p *plan, name string) error {
+	c, err := d.engine.Inspect(ctx, p.auth, name)
 	switch {
 	case spec.CodeOf(err) == spec.CodeNotFound:
 		return nil
@@ -152,18 +153,18 @@ func (d *docker) clearStale(ctx context.Context, p *plan, name string) error {
 	if err == nil && time.Since(created) < staleHelper {
 		return nil
 	}
-	return d.engine.remove(ctx, p.auth, c.ID)
+	return d.engine.Remove(ctx, p.auth, c.ID)
 }
 
 // fillThrough fills the volume that is mounted in the helper id, unless it is
 // complete, and removes the helper.
-func (d *docker) fillThrough(ctx context.Context, p *plan, id string, bin guest.Bin) (filled bool, err error) {
+func (d *Driver) fillThrough(ctx context.Context, p *plan, id string, bin guest.Bin) (filled bool, err error) {
 	defer func() {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
 		defer cancel()
-		err = cmp.Or(err, d.engine.remove(bg, p.auth, id))
+		err = cmp.Or(err, d.engine.Remove(bg, p.auth, id))
 	}()
-	st, err := d.engine.stat(ctx, p.auth, id, guestPath)
+	st, err := d.engine.Stat(ctx, p.auth, id, guestPath)
 	if err == nil && st.Size == bin.Size && st.Mode.IsRegular() {
 		return false, nil
 	}
@@ -174,7 +175,7 @@ func (d *docker) fillThrough(ctx context.Context, p *plan, id string, bin guest.
 	if err != nil {
 		return false, err
 	}
-	return true, d.engine.put(ctx, p.auth, id, guestDir, archive)
+	return true, d.engine.Put(ctx, p.auth, id, guestDir, archive)
 }
 
 // guestArchive packs the guest binary. It is read whole and checked first: the

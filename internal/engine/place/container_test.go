@@ -1,4 +1,4 @@
-package docker
+package place
 
 import (
 	"errors"
@@ -9,18 +9,19 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/container"
 )
 
-func testDriver(t *testing.T, o Options) *docker {
+func testDriver(t *testing.T, o Options) *Driver {
 	t.Helper()
-	d, err := New(o)
+	d, err := New(engine.Docker(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.(*docker)
+	return d
 }
 
 // "" and an explicit default are one place; anything that makes another place has
@@ -55,7 +56,7 @@ func TestPlanResolvesDefaults(t *testing.T) {
 		{Workdir: "/w"},
 		{Network: spec.NetworkOpen},
 		{Limits: spec.Limits{PIDs: 511}},
-		{Limits: spec.Limits{MemoryBytes: MinMemoryBytes}},
+		{Limits: spec.Limits{MemoryBytes: minMemoryBytes}},
 		{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}},
 		{Hardening: spec.Hardening{ReadOnlyRoot: true}},
 		{Hardening: spec.Hardening{User: "1"}},
@@ -76,7 +77,7 @@ func TestPlanRefuses(t *testing.T) {
 		want error
 	}{
 		{"no image", spec.Spec{}, spec.ErrInvalid},
-		{"tiny memory", spec.Spec{Image: "i", Limits: spec.Limits{MemoryBytes: MinMemoryBytes - 1}}, spec.ErrInvalid},
+		{"tiny memory", spec.Spec{Image: "i", Limits: spec.Limits{MemoryBytes: minMemoryBytes - 1}}, spec.ErrInvalid},
 		{"cpu overflow", spec.Spec{Image: "i", Limits: spec.Limits{CPUMillis: math.MaxInt64 / 1000}}, spec.ErrInvalid},
 		{"user by name", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "root"}}, spec.ErrInvalid},
 		{"user 2^32", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "4294967296"}}, spec.ErrInvalid},
@@ -94,12 +95,12 @@ func TestPlanRefuses(t *testing.T) {
 	for _, o := range []Options{
 		{Owner: "a b"},
 		{Owner: strings.Repeat("a", 200)},
-		{Hardening: &Defaults{PIDs: -1}},
-		{Hardening: &Defaults{MemoryBytes: 1}},
-		{Hardening: &Defaults{User: "x"}},
-		{Hardening: &Defaults{DropCaps: []string{""}}},
+		{Limits: &spec.Limits{PIDs: -1}},
+		{Limits: &spec.Limits{MemoryBytes: 1}},
+		{Hardening: &spec.Hardening{User: "x"}},
+		{Hardening: &spec.Hardening{DropCaps: []string{""}}},
 	} {
-		if _, err := New(o); !errors.Is(err, spec.ErrInvalid) {
+		if _, err := New(engine.Docker(), o); !errors.Is(err, spec.ErrInvalid) {
 			t.Errorf("options %+v: %v; want invalid", o, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package docker
+package place
 
 import (
 	"crypto/rand"
@@ -59,7 +59,7 @@ type plan struct {
 
 // plan resolves the defaults, so that "" and an explicit default are one spec, and
 // refuses what an engine would refuse late or misunderstand.
-func (d *docker) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
+func (d *Driver) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 	s = s.Clone()
 	p := &plan{auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
 	if s.Key == "" {
@@ -68,7 +68,7 @@ func (d *docker) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 		s.Key, p.ephemeral = spec.Key("tmp-"+hex.EncodeToString(b[:])), true
 	}
 	if s.Image == "" {
-		return nil, &spec.Error{Code: spec.CodeInvalid, Err: errors.New("the spec names no image"), Hint: "name an image that the engine has: docker images"}
+		return nil, &spec.Error{Code: spec.CodeInvalid, Err: errors.New("the spec names no image"), Hint: "name an image that the engine has: " + d.engine.Name + " images"}
 	}
 	for name, value := range s.Env {
 		if !utf8.ValidString(value) {
@@ -96,7 +96,7 @@ func (d *docker) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 }
 
 // resolve fills in isolation, network, limits and hardening.
-func (d *docker) resolve(s *spec.Spec) error {
+func (d *Driver) resolve(s *spec.Spec) error {
 	if s.Isolation == spec.IsolationDefault {
 		s.Isolation = spec.IsolationStandard
 	}
@@ -104,7 +104,7 @@ func (d *docker) resolve(s *spec.Spec) error {
 		s.Network = spec.NetworkNone
 	}
 	for _, l := range []struct{ value, standard *int64 }{
-		{&s.Limits.PIDs, &d.defaults.PIDs}, {&s.Limits.CPUMillis, &d.defaults.CPUMillis}, {&s.Limits.MemoryBytes, &d.defaults.MemoryBytes},
+		{&s.Limits.PIDs, &d.limits.PIDs}, {&s.Limits.CPUMillis, &d.limits.CPUMillis}, {&s.Limits.MemoryBytes, &d.limits.MemoryBytes},
 	} {
 		if *l.value == 0 {
 			*l.value = *l.standard
@@ -115,13 +115,13 @@ func (d *docker) resolve(s *spec.Spec) error {
 	}
 	h := &s.Hardening
 	if h.User == "" {
-		h.User = d.defaults.User
+		h.User = d.hardening.User
 	}
 	if err := checkUser(h.User); err != nil {
 		return err
 	}
-	h.ReadOnlyRoot = h.ReadOnlyRoot || d.defaults.ReadOnlyRoot
-	caps, err := normalCaps(append(slices.Clone(d.defaults.DropCaps), h.DropCaps...))
+	h.ReadOnlyRoot = h.ReadOnlyRoot || d.hardening.ReadOnlyRoot
+	caps, err := normalCaps(append(slices.Clone(d.hardening.DropCaps), h.DropCaps...))
 	h.DropCaps = caps
 	return err
 }
@@ -140,7 +140,7 @@ func containerName(owner string, key spec.Key) string {
 const spareThreads = "12"
 
 // createOptions is the request that creates the place.
-func (d *docker) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
+func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
 	listen := randomHex()
 	labels := map[string]string{
 		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
@@ -259,11 +259,11 @@ func environ(env map[string]string) []string {
 }
 
 // checkOwner refuses a container that has our name and is not ours.
-func (d *docker) checkOwner(c *container.InspectResponse, key spec.Key) error {
+func (d *Driver) checkOwner(c *container.InspectResponse, key spec.Key) error {
 	if c.Config.Labels[labelOwner] == d.options.Owner && c.Config.Labels[labelKey] == string(key) {
 		return nil
 	}
-	return &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", placeID(c)), Hint: "docker rm it if it is yours, or use another key"}
+	return &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", placeID(c)), Hint: d.engine.Name + " rm it if it is yours, or use another key"}
 }
 
 // checkSpec refuses a container that was made for another spec.
@@ -343,7 +343,7 @@ func isNoNewPrivileges(opt string) bool {
 }
 
 // placeCaps is what is in force in a container.
-func placeCaps(c *container.InspectResponse) spec.Caps {
+func (d *Driver) placeCaps(c *container.InspectResponse) spec.Caps {
 	network := spec.NetworkNone
 	if c.HostConfig.NetworkMode != networkMode(spec.NetworkNone) {
 		network = spec.NetworkOpen
@@ -353,7 +353,7 @@ func placeCaps(c *container.InspectResponse) spec.Caps {
 		jobs = spec.JobsProcess
 	}
 	return spec.Caps{
-		Backend:   name,
+		Backend:   d.engine.Name,
 		Isolation: spec.IsolationSet(spec.IsolationStandard),
 		Network:   spec.NetworkSet(network),
 		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, NativePrograms: true, Hardening: true, Jobs: jobs,
@@ -373,11 +373,11 @@ func placeLimits(c *container.InspectResponse) spec.Limits {
 }
 
 // describe makes a listing's row of an engine's.
-func describe(c container.Summary, key spec.Key) spec.Owned {
+func (d *Driver) describe(c container.Summary, key spec.Key) spec.Owned {
 	idle, _ := time.ParseDuration(c.Labels[labelIdle])
 	ttl, _ := time.ParseDuration(c.Labels[labelTTL])
 	o := spec.Owned{
-		Key: key, ID: containerName(c.Labels[labelOwner], key), Backend: name, State: spec.StateUnknown,
+		Key: key, ID: containerName(c.Labels[labelOwner], key), Backend: d.engine.Name, State: spec.StateUnknown,
 		Ephemeral: c.Labels[labelEphemeral] == "true", Image: c.Image, Workdir: c.Labels[labelWorkdir],
 		Isolation: spec.IsolationStandard, Created: time.Unix(c.Created, 0),
 		IdleTimeout: max(idle, 0), TTL: max(ttl, 0),
@@ -396,8 +396,8 @@ func describe(c container.Summary, key spec.Key) spec.Owned {
 // placeID is the id of a place: its container's name.
 func placeID(c *container.InspectResponse) string { return strings.TrimPrefix(c.Name, "/") }
 
-func paused(c *container.InspectResponse) error {
-	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is paused", placeID(c)), Hint: "docker unpause " + placeID(c)}
+func (d *Driver) paused(c *container.InspectResponse) error {
+	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is paused", placeID(c)), Hint: d.engine.Name + " unpause " + placeID(c)}
 }
 
 func notRunning(c *container.InspectResponse) error {

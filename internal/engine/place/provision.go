@@ -1,19 +1,17 @@
-package docker
+package place
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 )
 
 const (
@@ -31,11 +29,11 @@ const (
 var errMoved = errors.New("the container keeps changing")
 
 // provision finds or creates the container, brings it to life and connects.
-func (d *docker) provision(ctx context.Context, p *plan) (*guest.Session, error) {
+func (d *Driver) provision(ctx context.Context, p *plan) (*guest.Session, error) {
 	var err error
 	for range attempts {
 		var c *container.InspectResponse
-		c, err = d.engine.inspect(ctx, p.auth, p.name)
+		c, err = d.engine.Inspect(ctx, p.auth, p.name)
 		if spec.CodeOf(err) == spec.CodeNotFound {
 			c, err = d.create(ctx, p)
 		}
@@ -45,10 +43,10 @@ func (d *docker) provision(ctx context.Context, p *plan) (*guest.Session, error)
 				return session, nil
 			}
 		}
-		if !errors.Is(err, errMoved) && !errors.Is(err, errTaken) {
+		if !errors.Is(err, errMoved) && !errors.Is(err, engine.ErrTaken) {
 			return nil, err
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
 			return nil, err
 		}
 	}
@@ -56,31 +54,31 @@ func (d *docker) provision(ctx context.Context, p *plan) (*guest.Session, error)
 }
 
 // create creates the container and reads back what it has become.
-func (d *docker) create(ctx context.Context, p *plan) (*container.InspectResponse, error) {
-	f, err := d.engine.known(ctx, p.auth)
+func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectResponse, error) {
+	f, err := d.engine.Known(ctx, p.auth)
 	if err != nil {
 		return nil, err
 	}
-	bin, err := d.binary(ctx, f.arch, p.progress)
+	bin, err := d.binary(ctx, f.Arch, p.progress)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.haveVolume(ctx, p, bin); err != nil {
 		return nil, err
 	}
-	id, err := d.engine.create(ctx, p.auth, d.createOptions(p, bin, f.cpus))
+	id, err := d.engine.Create(ctx, p.auth, d.createOptions(p, bin, f.CPUs))
 	if err != nil {
 		return nil, err
 	}
 	p.created = id
-	c, err := d.engine.inspect(ctx, p.auth, id)
+	c, err := d.engine.Inspect(ctx, p.auth, id)
 	if err == nil {
 		err = checkApplied(p, c)
 	}
 	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
 		defer cancel()
-		return nil, cmp.Or(err, d.engine.remove(bg, p.auth, id))
+		return nil, cmp.Or(err, d.engine.Remove(bg, p.auth, id))
 	}
 	if err != nil {
 		return nil, errMoved
@@ -90,7 +88,7 @@ func (d *docker) create(ctx context.Context, p *plan) (*container.InspectRespons
 
 // adopt makes the checks that everybody makes - who created the container, whoever
 // lost the race to create it, whoever comes later - and brings it to a session.
-func (d *docker) adopt(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
+func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
 	if err := d.checkOwner(c, p.spec.Key); err != nil {
 		return nil, err
 	}
@@ -124,9 +122,9 @@ func (d *docker) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 	case container.StateExited:
 		return d.start(ctx, p, c)
 	case container.StatePaused:
-		return nil, paused(c)
+		return nil, d.paused(c)
 	case container.StateRemoving:
-		if err := d.engine.waitGone(ctx, p.auth, c); err != nil {
+		if err := d.engine.WaitGone(ctx, p.auth, c); err != nil {
 			return nil, err
 		}
 		return nil, errMoved
@@ -138,16 +136,16 @@ func (d *docker) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 // moment. It reports whether it is still as it was: then they are gone, and what is
 // left to do falls to the caller. Where nothing is to be prepared nobody waits:
 // starting twice is starting once.
-func (d *docker) settle(ctx context.Context, p *plan, c *container.InspectResponse) bool {
+func (d *Driver) settle(ctx context.Context, p *plan, c *container.InspectResponse) bool {
 	if rootUser(c.Config.User) {
 		return true
 	}
 	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
-		now, err := d.engine.inspect(ctx, p.auth, c.ID)
+		now, err := d.engine.Inspect(ctx, p.auth, c.ID)
 		if err != nil || now.State.Status != container.StateCreated {
 			return false
 		}
-		if pause(ctx, pollEvery) != nil {
+		if engine.Pause(ctx, engine.PollEvery) != nil {
 			return false
 		}
 	}
@@ -156,10 +154,10 @@ func (d *docker) settle(ctx context.Context, p *plan, c *container.InspectRespon
 
 // start starts the container and connects. A start that fails, or a guest that does
 // not come up, is a *guestError.
-func (d *docker) start(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
-	w := d.engine.watch(ctx, p.auth, c.ID)
-	defer w.close()
-	err := d.engine.start(ctx, p.auth, c.ID)
+func (d *Driver) start(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
+	w := d.engine.Watch(ctx, p.auth, c.ID)
+	defer w.Close()
+	err := d.engine.Start(ctx, p.auth, c.ID)
 	switch spec.CodeOf(err) {
 	case "":
 		if err != nil {
@@ -184,13 +182,13 @@ func (d *docker) start(ctx context.Context, p *plan, c *container.InspectRespons
 		case code == spec.CodeNotFound || time.Now().After(deadline):
 			return nil, d.unborn(c, d.died(ctx, p, c, w, err))
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (d *docker) unborn(c *container.InspectResponse, err error) error {
+func (d *Driver) unborn(c *container.InspectResponse, err error) error {
 	return &guestError{
 		err:     &spec.Error{Code: spec.CodeUnavailable, Err: err, Hint: spec.HintOf(err)},
 		version: c.Config.Labels[labelGuest],
@@ -198,9 +196,9 @@ func (d *docker) unborn(c *container.InspectResponse, err error) error {
 }
 
 // died adds to err how the guest ended and what it said.
-func (d *docker) died(ctx context.Context, p *plan, c *container.InspectResponse, w *witness, err error) error {
-	text := w.said()
-	if now, e := d.engine.inspect(ctx, p.auth, c.ID); e == nil && !now.State.Running {
+func (d *Driver) died(ctx context.Context, p *plan, c *container.InspectResponse, w *engine.Witness, err error) error {
+	text := w.Said()
+	if now, e := d.engine.Inspect(ctx, p.auth, c.ID); e == nil && !now.State.Running {
 		how := fmt.Sprintf("exit status %d", now.State.ExitCode)
 		if now.State.OOMKilled {
 			how = "out of memory"
@@ -213,66 +211,16 @@ func (d *docker) died(ctx context.Context, p *plan, c *container.InspectResponse
 	return err
 }
 
-// witness keeps what a starting guest says on its stderr, which nobody logs. The nil
-// witness has heard nothing.
-type witness struct {
-	conn io.Closer
-	out  *demux
-	done chan struct{}
-}
-
-// watch attaches to a container's stderr before its start; nil if that fails: the
-// start itself will say what is wrong.
-func (e *engine) watch(ctx context.Context, auth driver.Authority, id string) *witness {
-	var w *witness
-	err := e.do(ctx, call{auth: auth, what: "attach to container"}, func(ctx context.Context, api *client.Client) error {
-		res, err := api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stderr: true})
-		if err == nil {
-			w = &witness{conn: res.Conn, out: newDemux(res.Reader), done: make(chan struct{})}
-		}
-		return err
-	})
-	if err != nil {
-		return nil
-	}
-	go func() {
-		defer close(w.done)
-		_, _ = io.Copy(io.Discard, w.out) // keeps the first of stderr
-	}()
-	return w
-}
-
-// said returns what came, once the stream has ended or a moment has passed.
-func (w *witness) said() string {
-	if w == nil {
-		return ""
-	}
-	select {
-	case <-w.done:
-	case <-time.After(time.Second):
-		w.close()
-	}
-	return strings.TrimSpace(string(w.out.notes))
-}
-
-// close ends the stream and waits for its reader.
-func (w *witness) close() {
-	if w != nil {
-		w.conn.Close()
-		<-w.done
-	}
-}
-
 // sweep removes places without a key that never started: their creator was killed
 // between two requests, and no guest is there to end them.
-func (d *docker) sweep(ctx context.Context, auth driver.Authority) {
-	items, err := d.engine.list(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, "created", "exited", "dead")
+func (d *Driver) sweep(ctx context.Context, auth driver.Authority) {
+	items, err := d.engine.List(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, "created", "exited", "dead")
 	if err != nil {
 		return // the creation that follows will say what is wrong
 	}
 	for _, c := range items {
 		if c.Labels[labelOwner] == d.options.Owner && time.Since(time.Unix(c.Created, 0)) > staleHelper {
-			_ = d.engine.remove(ctx, auth, c.ID)
+			_ = d.engine.Remove(ctx, auth, c.ID)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -19,18 +19,29 @@ import (
 )
 
 const (
-	// requestLimit bounds a request that touches no process; a start, a stop and
-	// a removal may have to wait for the kernel.
+	// requestLimit bounds a request that touches no process, ProcessLimit a start, a
+	// stop and a removal, which may have to wait for the kernel.
 	requestLimit = 30 * time.Second
-	processLimit = 2 * time.Minute
-	// cleanupLimit bounds what is tidied up after the caller has gone.
-	cleanupLimit = 15 * time.Second
+	ProcessLimit = 2 * time.Minute
+	// CleanupLimit bounds what is tidied up after the caller has gone.
+	CleanupLimit = 15 * time.Second
 	// dialLimit bounds the connection to the engine alone.
 	dialLimit = 10 * time.Second
 )
 
-// engine is the one way to an engine: every request passes through do.
-type engine struct {
+// Options say which engine is meant. The zero value means the dialect's usual one on
+// this machine.
+type Options struct {
+	// Host is the engine's address: unix:///path, or tcp://host:port without
+	// TLS. "": the dialect's Host.
+	Host string
+}
+
+// Engine is the one way to an engine: every request passes through Do. It is safe for
+// concurrent use, and keeps what it has learnt of the engine.
+type Engine struct {
+	Dialect
+
 	api  *client.Client
 	host string
 	// named: the caller chose the address; nobody has to have set it otherwise.
@@ -39,20 +50,21 @@ type engine struct {
 	recognised atomic.Bool // it has said that it is an engine
 
 	mu    sync.Mutex
-	facts *facts // nil before the first answer
+	facts *Facts // nil before the first answer
 }
 
-// facts are what does not change while an engine runs.
-type facts struct {
-	arch              string // a GOARCH
-	cpus              int
-	memory, pids, cpu bool // the limits that its kernel offers
+// Facts are what does not change while an engine runs.
+type Facts struct {
+	Arch              string // a GOARCH
+	CPUs              int
+	Memory, PIDs, CPU bool // the limits that its kernel offers
 }
 
-func newEngine(host string) (*engine, error) {
-	named := host != ""
+// New returns the engine at an address. It makes no call.
+func New(d Dialect, o Options) (*Engine, error) {
+	host, named := o.Host, o.Host != ""
 	if !named {
-		host = client.DefaultDockerHost
+		host = d.Host
 	}
 	u, err := url.Parse(host)
 	if err != nil {
@@ -80,7 +92,7 @@ func newEngine(host string) (*engine, error) {
 	if err != nil {
 		return nil, badHost(host)
 	}
-	return &engine{api: api, host: host, named: named}, nil
+	return &Engine{Dialect: d, api: api, host: host, named: named}, nil
 }
 
 func badHost(host string) error {
@@ -94,26 +106,26 @@ type dialError struct{ cause error }
 
 func (e *dialError) Error() string { return "no connection to the engine" }
 
-// call says what is to be sent.
-type call struct {
-	auth driver.Authority
-	what string        // "start container": for messages
-	max  time.Duration // 0: requestLimit
-	// changes: a request whose answer is lost may have taken effect.
-	changes bool
+// Call says what is to be sent.
+type Call struct {
+	Authority driver.Authority
+	What      string        // "start container": for messages
+	Max       time.Duration // 0: 30 s
+	// Changes: a request whose answer is lost may have taken effect.
+	Changes bool
 }
 
-// do sends one request: the fence is asked, the deadline set, the error given its
+// Do sends one request: the fence is asked, the deadline set, the error given its
 // code. What the SDK sends on its own before the first request, to agree on a
 // version, reads only.
-func (e *engine) do(ctx context.Context, c call, send func(context.Context, *client.Client) error) error {
+func (e *Engine) Do(ctx context.Context, c Call, send func(context.Context, *client.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.auth.Check(ctx); err != nil {
+	if err := c.Authority.Check(ctx); err != nil {
 		return err
 	}
-	limit := c.max
+	limit := c.Max
 	if limit == 0 {
 		limit = requestLimit
 	}
@@ -123,7 +135,7 @@ func (e *engine) do(ctx context.Context, c call, send func(context.Context, *cli
 	if err == nil {
 		err = send(bounded, e.api)
 	} else {
-		c.changes = false // it was not sent
+		c.Changes = false // it was not sent
 	}
 	switch {
 	case err == nil:
@@ -142,7 +154,7 @@ func (e *engine) do(ctx context.Context, c call, send func(context.Context, *cli
 // recognise asks once whether what answers is an engine that this program can speak to,
 // and agrees with it on a version. Anything else would be taken at its word: to a web
 // server's 404 a container does not exist.
-func (e *engine) recognise(ctx context.Context) error {
+func (e *Engine) recognise(ctx context.Context) error {
 	if e.recognised.Load() {
 		return nil
 	}
@@ -154,25 +166,25 @@ func (e *engine) recognise(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case err == nil, cerrdefs.IsNotFound(err), cerrdefs.IsNotImplemented(err):
-		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s is no Docker engine", e.host), Hint: e.absentHint()}
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s is no %s engine", e.host, e.Title), Hint: e.absentHint()}
 	case cerrdefs.IsInvalidArgument(err):
 		return &spec.Error{
-			Code: spec.CodeUnsupported, Hint: "install a newer Docker engine (19.03 or later)",
+			Code: spec.CodeUnsupported, Hint: "install a newer engine: " + e.Oldest + " or later",
 			Err: fmt.Errorf("the engine speaks API %.16q, this program %s to %s", ping.APIVersion, client.MinAPIVersion, client.MaxAPIVersion),
 		}
 	}
-	return e.classify(call{what: "ask the engine for its version"}, err)
+	return e.classify(Call{What: "ask the engine for its version"}, err)
 }
 
 // classify gives an error of the SDK its code: by type and by status, never by its
 // words, some of which come from inside a container.
-func (e *engine) classify(c call, err error) error {
-	out := &spec.Error{Err: &engineError{what: c.what, err: err}}
+func (e *Engine) classify(c Call, err error) error {
+	out := &spec.Error{Err: &engineError{what: c.What, err: err}}
 	var d *dialError
 	switch {
 	case errors.As(err, &d) && errors.Is(d.cause, fs.ErrPermission):
 		out.Code, out.Err = spec.CodePermission, fmt.Errorf("engine at %s: %w", e.host, d.cause)
-		out.Hint = "add the user to the docker group, or name another engine with DOCKER_HOST"
+		out.Hint = e.ClosedHint
 	case errors.As(err, &d):
 		out.Code, out.Err = spec.CodeUnavailable, fmt.Errorf("engine at %s: %w", e.host, d.cause)
 		out.Hint = e.absentHint()
@@ -186,7 +198,7 @@ func (e *engine) classify(c call, err error) error {
 		out.Code = spec.CodeUnsupported
 	case cerrdefs.IsConflict(err), cerrdefs.IsInternal(err), cerrdefs.IsUnavailable(err):
 		out.Code = spec.CodeUnavailable // the engine said no
-	case c.changes:
+	case c.Changes:
 		out.Code = spec.CodeUnknownOutcome
 	default:
 		out.Code = spec.CodeUnavailable
@@ -195,11 +207,11 @@ func (e *engine) classify(c call, err error) error {
 }
 
 // absentHint is the advice where no engine answers at the address.
-func (e *engine) absentHint() string {
+func (e *Engine) absentHint() string {
 	if e.named {
-		return "DOCKER_HOST (docker.host, Options.Host) points there: unset it for this machine's own engine, or start the dockerd of that address"
+		return e.NamedHint
 	}
-	return "start dockerd (sudo systemctl start docker; install docker.io if there is none), or set DOCKER_HOST to another engine"
+	return e.AbsentHint
 }
 
 // engineError is what an engine answered, without the SDK's preamble.
@@ -214,21 +226,21 @@ func (e *engineError) Error() string {
 
 func (e *engineError) Unwrap() error { return e.err }
 
-// known returns the engine's facts, asking at most once.
-func (e *engine) known(ctx context.Context, auth driver.Authority) (facts, error) {
+// Known returns the engine's facts, asking at most once.
+func (e *Engine) Known(ctx context.Context, auth driver.Authority) (Facts, error) {
 	e.mu.Lock()
 	f := e.facts
 	e.mu.Unlock()
 	if f != nil {
 		return *f, nil
 	}
-	return e.probe(ctx, auth)
+	return e.Probe(ctx, auth)
 }
 
-// probe asks the engine whether it is there, and the first time what it is.
-func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error) {
-	var f facts
-	err := e.do(ctx, call{auth: auth, what: "ask the engine whether it is there"}, func(ctx context.Context, api *client.Client) error {
+// Probe asks the engine whether it is there, and the first time what it is.
+func (e *Engine) Probe(ctx context.Context, auth driver.Authority) (Facts, error) {
+	var f Facts
+	err := e.Do(ctx, Call{Authority: auth, What: "ask the engine whether it is there"}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.Ping(ctx, client.PingOptions{})
 		return err
 	})
@@ -241,13 +253,13 @@ func (e *engine) probe(ctx context.Context, auth driver.Authority) (facts, error
 	if asked != nil {
 		return *asked, nil
 	}
-	err = e.do(ctx, call{auth: auth, what: "ask the engine what it is"}, func(ctx context.Context, api *client.Client) error {
+	err = e.Do(ctx, Call{Authority: auth, What: "ask the engine what it is"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.Info(ctx, client.InfoOptions{})
 		info := res.Info
 		if err == nil && info.OSType != "" && info.OSType != "linux" {
 			return spec.New(spec.CodeUnsupported, fmt.Sprintf("the engine runs %.16q containers, not linux ones", info.OSType))
 		}
-		f = facts{arch: goarch(info.Architecture), cpus: info.NCPU, memory: info.MemoryLimit && info.SwapLimit, pids: info.PidsLimit, cpu: info.CPUCfsQuota}
+		f = Facts{Arch: goarch(info.Architecture), CPUs: info.NCPU, Memory: info.MemoryLimit && info.SwapLimit, PIDs: info.PidsLimit, CPU: info.CPUCfsQuota}
 		return err
 	})
 	if err != nil {

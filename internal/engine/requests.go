@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"archive/tar"
@@ -22,13 +22,14 @@ const (
 	// mostGivenUp is how often the engine may give up a removal, each time after
 	// some ten seconds.
 	mostGivenUp = 2
-	pollEvery   = 50 * time.Millisecond
+	// PollEvery is how often a state is asked for that nobody announces.
+	PollEvery = 50 * time.Millisecond
 )
 
-// inspect describes the container with exactly this name or id.
-func (e *engine) inspect(ctx context.Context, auth driver.Authority, id string) (*container.InspectResponse, error) {
+// Inspect describes the container with exactly this name or id.
+func (e *Engine) Inspect(ctx context.Context, auth driver.Authority, id string) (*container.InspectResponse, error) {
 	var c container.InspectResponse
-	err := e.do(ctx, call{auth: auth, what: "inspect container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect container"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		c = res.Container
 		return err
@@ -46,8 +47,8 @@ func (e *engine) inspect(ctx context.Context, auth driver.Authority, id string) 
 	return &c, nil
 }
 
-// list returns the containers, running or not, that carry all of the labels.
-func (e *engine) list(ctx context.Context, auth driver.Authority, labels map[string]string, states ...string) ([]container.Summary, error) {
+// List returns the containers, running or not, that carry all of the labels.
+func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[string]string, states ...string) ([]container.Summary, error) {
 	filters := make(client.Filters)
 	for k, v := range labels {
 		filters.Add("label", k+"="+v)
@@ -56,7 +57,7 @@ func (e *engine) list(ctx context.Context, auth driver.Authority, labels map[str
 		filters.Add("status", states...)
 	}
 	var items []container.Summary
-	err := e.do(ctx, call{auth: auth, what: "list containers"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "list containers"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 		items = res.Items
 		return err
@@ -64,40 +65,40 @@ func (e *engine) list(ctx context.Context, auth driver.Authority, labels map[str
 	return items, err
 }
 
-// create returns the new container's id. A name that is taken is errTaken, an image
+// Create returns the new container's id. A name that is taken is ErrTaken, an image
 // that is not there CodeNotFound.
-func (e *engine) create(ctx context.Context, auth driver.Authority, o client.ContainerCreateOptions) (string, error) {
+func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.ContainerCreateOptions) (string, error) {
 	var id string
-	err := e.do(ctx, call{auth: auth, what: "create container", changes: true}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "create container", Changes: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerCreate(ctx, o)
 		id = res.ID
 		return err
 	})
 	switch {
 	case cerrdefs.IsConflict(err):
-		return "", errTaken
+		return "", ErrTaken
 	case cerrdefs.IsNotFound(err):
-		return "", &spec.Error{Code: spec.CodeNotFound, Err: errors.New("image " + o.Config.Image + " is not on the engine"), Hint: "docker pull " + o.Config.Image}
+		return "", &spec.Error{Code: spec.CodeNotFound, Err: errors.New("image " + o.Config.Image + " is not on the engine"), Hint: e.Name + " pull " + o.Config.Image}
 	}
 	return id, err
 }
 
-// errTaken is create's answer where a container of that name exists.
-var errTaken = errors.New("the container's name is taken")
+// ErrTaken is create's answer where a container of that name exists.
+var ErrTaken = errors.New("the container's name is taken")
 
-// start starts a container; one that runs is no error.
-func (e *engine) start(ctx context.Context, auth driver.Authority, id string) error {
-	return e.do(ctx, call{auth: auth, what: "start container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
+// Start starts a container; one that runs is no error.
+func (e *Engine) Start(ctx context.Context, auth driver.Authority, id string) error {
+	return e.Do(ctx, Call{Authority: auth, What: "start container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.ContainerStart(ctx, id, client.ContainerStartOptions{})
 		return err
 	})
 }
 
-// stop kills a container and keeps it; one that does not run, or is no more, is no
+// Stop kills a container and keeps it; one that does not run, or is no more, is no
 // error.
-func (e *engine) stop(ctx context.Context, auth driver.Authority, id string) error {
+func (e *Engine) Stop(ctx context.Context, auth driver.Authority, id string) error {
 	now := 0
-	err := e.do(ctx, call{auth: auth, what: "stop container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "stop container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &now})
 		return err
 	})
@@ -107,14 +108,14 @@ func (e *engine) stop(ctx context.Context, auth driver.Authority, id string) err
 	return err
 }
 
-// remove kills and removes a container with its anonymous volumes and returns when
+// Remove kills and removes a container with its anonymous volumes and returns when
 // it is gone. One that is gone already is no error.
-func (e *engine) remove(ctx context.Context, auth driver.Authority, id string) error {
+func (e *Engine) Remove(ctx context.Context, auth driver.Authority, id string) error {
 	return e.removeWith(ctx, auth, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 }
 
-// removeHelper removes a helper and leaves the volumes, which are a place's.
-func (e *engine) removeHelper(ctx context.Context, auth driver.Authority, id string) error {
+// RemoveHelper removes a helper and leaves the volumes, which are a place's.
+func (e *Engine) RemoveHelper(ctx context.Context, auth driver.Authority, id string) error {
 	return e.removeWith(ctx, auth, id, client.ContainerRemoveOptions{Force: true})
 }
 
@@ -122,10 +123,10 @@ func (e *engine) removeHelper(ctx context.Context, auth driver.Authority, id str
 // answers with a conflict and may still call the container running, so that asking
 // is the only way to tell. So it does where the engine has given up waiting for the end of
 // what it killed, which is an internal error: a thousand processes may take longer.
-func (e *engine) removeWith(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
+func (e *Engine) removeWith(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
 	deadline := time.Now().Add(goneLimit)
 	for givenUp := 0; ; {
-		err := e.do(ctx, call{auth: auth, what: "remove container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
+		err := e.Do(ctx, Call{Authority: auth, What: "remove container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 			_, err := api.ContainerRemove(ctx, id, o)
 			return err
 		})
@@ -137,17 +138,17 @@ func (e *engine) removeWith(ctx context.Context, auth driver.Authority, id strin
 		case !cerrdefs.IsConflict(err) || time.Now().After(deadline):
 			return err
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := Pause(ctx, PollEvery); err != nil {
 			return err
 		}
 	}
 }
 
-// waitGone waits for the end of a removal that is under way.
-func (e *engine) waitGone(ctx context.Context, auth driver.Authority, c *container.InspectResponse) error {
+// WaitGone waits for the end of a removal that is under way.
+func (e *Engine) WaitGone(ctx context.Context, auth driver.Authority, c *container.InspectResponse) error {
 	deadline := time.Now().Add(goneLimit)
 	for {
-		now, err := e.inspect(ctx, auth, c.ID)
+		now, err := e.Inspect(ctx, auth, c.ID)
 		switch {
 		case spec.CodeOf(err) == spec.CodeNotFound:
 			return nil
@@ -156,17 +157,17 @@ func (e *engine) waitGone(ctx context.Context, auth driver.Authority, c *contain
 		case now.State.Status != container.StateRemoving || time.Now().After(deadline):
 			return spec.New(spec.CodeUnavailable, "container "+strings.TrimPrefix(c.Name, "/")+" cannot be removed")
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := Pause(ctx, PollEvery); err != nil {
 			return err
 		}
 	}
 }
 
-// stat describes a path inside a container that need not run. CodeFileNotFound:
+// Stat describes a path inside a container that need not run. CodeFileNotFound:
 // it is not there.
-func (e *engine) stat(ctx context.Context, auth driver.Authority, id, path string) (container.PathStat, error) {
+func (e *Engine) Stat(ctx context.Context, auth driver.Authority, id, path string) (container.PathStat, error) {
 	var st container.PathStat
-	err := e.do(ctx, call{auth: auth, what: "look into container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "look into container"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: path})
 		st = res.Stat
 		return err
@@ -174,10 +175,10 @@ func (e *engine) stat(ctx context.Context, auth driver.Authority, id, path strin
 	return st, fileMissing(err)
 }
 
-// put unpacks an archive at dir inside a container. Only ever used on containers
+// Put unpacks an archive at dir inside a container. Only ever used on containers
 // that do not run.
-func (e *engine) put(ctx context.Context, auth driver.Authority, id, dir string, archive []byte) error {
-	return e.do(ctx, call{auth: auth, what: "copy into container", max: processLimit, changes: true}, func(ctx context.Context, api *client.Client) error {
+func (e *Engine) Put(ctx context.Context, auth driver.Authority, id, dir string, archive []byte) error {
+	return e.Do(ctx, Call{Authority: auth, What: "copy into container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir, Content: bytes.NewReader(archive)})
 		return err
 	})
@@ -186,11 +187,11 @@ func (e *engine) put(ctx context.Context, auth driver.Authority, id, dir string,
 // maxSmallFile bounds what get holds.
 const maxSmallFile = 1 << 20
 
-// get reads a small regular file of a container that need not run. CodeFileNotFound:
+// Get reads a small regular file of a container that need not run. CodeFileNotFound:
 // there is none, or it is something else. The content is the image's: hostile.
-func (e *engine) get(ctx context.Context, auth driver.Authority, id, path string) ([]byte, error) {
+func (e *Engine) Get(ctx context.Context, auth driver.Authority, id, path string) ([]byte, error) {
 	var data []byte
-	err := e.do(ctx, call{auth: auth, what: "copy out of container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "copy out of container"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: path})
 		if err != nil {
 			return err
@@ -219,9 +220,9 @@ func fileMissing(err error) error {
 	return err
 }
 
-// volumeExists reports whether there is a volume of this name.
-func (e *engine) volumeExists(ctx context.Context, auth driver.Authority, name string) (bool, error) {
-	err := e.do(ctx, call{auth: auth, what: "inspect volume"}, func(ctx context.Context, api *client.Client) error {
+// VolumeExists reports whether there is a volume of this name.
+func (e *Engine) VolumeExists(ctx context.Context, auth driver.Authority, name string) (bool, error) {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect volume"}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 		return err
 	})
@@ -231,8 +232,8 @@ func (e *engine) volumeExists(ctx context.Context, auth driver.Authority, name s
 	return err == nil, err
 }
 
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for d or the end of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,0 +1,106 @@
+package place
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/spec"
+)
+
+// minMemoryBytes is the smallest memory limit that an engine accepts.
+const minMemoryBytes = 6 << 20
+
+// DefaultLimits are those of a container for which nothing else is said: 512 processes,
+// two CPUs, no memory limit.
+func DefaultLimits() spec.Limits { return spec.Limits{PIDs: 512, CPUMillis: 2000} }
+
+// DefaultHardening is that of a container for which nothing else is said: no NET_RAW,
+// SETUID and SETGID.
+func DefaultHardening() spec.Hardening {
+	return spec.Hardening{DropCaps: []string{"NET_RAW", "SETUID", "SETGID"}}
+}
+
+// defaults returns what o says of every container, checked and in its one form, sharing
+// nothing with o.
+func defaults(o Options) (spec.Limits, spec.Hardening, error) {
+	l, h := DefaultLimits(), DefaultHardening()
+	if o.Limits != nil {
+		l = *o.Limits
+	}
+	if o.Hardening != nil {
+		h = *o.Hardening
+	}
+	for _, limit := range []int64{l.PIDs, l.CPUMillis, l.MemoryBytes} {
+		if limit < 0 {
+			return l, h, spec.New(spec.CodeInvalid, "hardening: a limit is negative")
+		}
+	}
+	if err := checkLimits(l); err != nil {
+		return l, h, err
+	}
+	if err := checkUser(h.User); err != nil {
+		return l, h, err
+	}
+	caps, err := normalCaps(h.DropCaps)
+	h.DropCaps = caps
+	return l, h, err
+}
+
+// checkLimits refuses what an engine would, or would take for something else.
+func checkLimits(l spec.Limits) error {
+	switch {
+	case l.MemoryBytes > 0 && l.MemoryBytes < minMemoryBytes:
+		return spec.New(spec.CodeInvalid, fmt.Sprintf("a memory limit of %d bytes is below the least that an engine takes, %d", l.MemoryBytes, minMemoryBytes))
+	case l.CPUMillis > math.MaxInt64/nanosPerMilli:
+		return spec.New(spec.CodeInvalid, fmt.Sprintf("a cpu limit of %d millis is too large", l.CPUMillis))
+	}
+	return nil
+}
+
+// checkUser refuses what is not "uid" or "uid:gid". The bound matters: an engine
+// cuts 2^32 down to root.
+func checkUser(user string) error {
+	if user == "" {
+		return nil
+	}
+	uid, gid, both := strings.Cut(user, ":")
+	if !both {
+		gid = "0"
+	}
+	for _, id := range []string{uid, gid} {
+		if _, ok := numericID(id); !ok {
+			return spec.New(spec.CodeInvalid, fmt.Sprintf("user %.64q: want uid or uid:gid, in numbers up to 2147483647", user))
+		}
+	}
+	return nil
+}
+
+// numericID parses digits only: no sign, no space, at most 2^31-1.
+func numericID(s string) (int, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int(n), err == nil
+}
+
+// normalCaps brings capabilities into one form - upper case, no prefix, sorted, each
+// once - in a fresh slice. ALL absorbs the rest.
+func normalCaps(in []string) ([]string, error) {
+	var out []string
+	for _, c := range in {
+		c = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(c)), "CAP_")
+		if c == "" || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+			return nil, spec.New(spec.CodeInvalid, fmt.Sprintf("capability %.64q: not a name", c))
+		}
+		out = append(out, c)
+	}
+	if slices.Contains(out, "ALL") {
+		return []string{"ALL"}, nil
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}

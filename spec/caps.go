@@ -59,8 +59,24 @@ type Caps struct {
 	LimitMemory bool `json:"limit_memory"`
 	LimitPIDs   bool `json:"limit_pids"`
 	LimitCPU    bool `json:"limit_cpu"`
+	// LimitDisk: Limits.DiskBytes is enforced. GPUs: Limits.GPUs is.
+	LimitDisk bool `json:"limit_disk"`
+	GPUs      bool `json:"gpus"`
 	// Hardening: the knobs of Spec.Hardening are applied.
 	Hardening bool `json:"hardening"`
+
+	// Build: Spec.Build makes the image. Mounts, PublishedPorts, NetworkModes, Secrets and
+	// Labels: what the spec says of them is done.
+	Build          bool `json:"build"`
+	Mounts         bool `json:"mounts"`
+	PublishedPorts bool `json:"published_ports"`
+	NetworkModes   bool `json:"network_modes"`
+	Secrets        bool `json:"secrets"`
+	Labels         bool `json:"labels"`
+	// Suspend: the place can be frozen with its processes, and go on. Snapshots: its files
+	// can be kept, and another place made of them.
+	Suspend   bool `json:"suspend"`
+	Snapshots bool `json:"snapshots"`
 
 	// Shell: the place has a POSIX /bin/sh. Coreutils: echo, cat, env, pwd,
 	// sleep and true are on its PATH. Both are known of a place, not in a Probe.
@@ -122,7 +138,15 @@ func (c Caps) Check(s *Spec) error {
 		need(s.Limits.MemoryBytes > 0, c.LimitMemory, "limit_memory"),
 		need(s.Limits.PIDs > 0, c.LimitPIDs, "limit_pids"),
 		need(s.Limits.CPUMillis > 0, c.LimitCPU, "limit_cpu"),
+		need(s.Limits.DiskBytes > 0, c.LimitDisk, "limit_disk"),
+		need(s.Limits.GPUs != 0, c.GPUs, "gpus"),
 		need(!s.Hardening.IsZero(), c.Hardening, "hardening"),
+		need(s.Build != nil, c.Build, "build"),
+		need(len(s.Mounts) > 0, c.Mounts, "mounts"),
+		need(len(s.Ports) > 0, c.PublishedPorts, "published_ports"),
+		need(s.NetworkMode != "", c.NetworkModes, "network_modes"),
+		need(len(s.Secrets) > 0, c.Secrets, "secrets"),
+		need(len(s.Labels) > 0, c.Labels, "labels"),
 	} {
 		if err != nil {
 			return err

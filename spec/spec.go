@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -23,6 +24,9 @@ type Key string
 type Spec struct {
 	Key   Key    `json:"key,omitempty"`
 	Image string `json:"image,omitempty"`
+	// Build makes the image from files of the caller's machine, once for equal files
+	// and arguments. It excludes Image.
+	Build *Build `json:"build,omitempty"`
 	// Workdir is where commands run and relative paths begin: an absolute path
 	// inside the place. A place on the caller's own machine refuses one that
 	// does not exist, others make it. Empty: /workspace in a container, a fresh
@@ -32,8 +36,22 @@ type Spec struct {
 	// does not ask for a clean environment. Values survive byte for byte.
 	Env map[string]string `json:"env,omitempty"`
 
+	// Secrets are environment variables whose values no listing, description, label,
+	// argument or error shows, and whose names alone count for what the place is.
+	Secrets map[string]string `json:"-"`
+
 	Isolation Isolation `json:"isolation,omitempty"`
 	Network   Network   `json:"network,omitempty"`
+	// NetworkMode says which open network a container is in: "host", the engine's
+	// machine's own; "container:ID", that of another container; else a network of the
+	// engine by its name. It needs NetworkOpen. "": the engine's default network.
+	NetworkMode string `json:"network_mode,omitempty"`
+	// Mounts and Ports are a container's; a place on the caller's own machine needs
+	// neither.
+	Mounts []Mount         `json:"mounts,omitempty"`
+	Ports  []PublishedPort `json:"ports,omitempty"`
+	// Labels are set on what is made for the place, beside Berth's own.
+	Labels map[string]string `json:"labels,omitempty"`
 	// WritableRoots are directories that guard lets commands write, beside the
 	// workdir and the temporary directories. Absolute paths on the host.
 	WritableRoots []string `json:"writable_roots,omitempty"`
@@ -65,6 +83,10 @@ type Limits struct {
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	CPUMillis   int64 `json:"cpu_millis,omitempty"` // 1000 is one CPU
 	PIDs        int64 `json:"pids,omitempty"`
+	// DiskBytes bounds what a container may write into its own layer.
+	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	// GPUs is how many of the machine's GPUs a container gets; -1: all of them.
+	GPUs int `json:"gpus,omitempty"`
 }
 
 // Hardening holds the single knobs of a container. The zero value means the
@@ -78,11 +100,20 @@ type Hardening struct {
 	ReadOnlyRoot bool `json:"read_only_root,omitempty"`
 	// User runs the place as "uid" or "uid:gid" instead of the image's user.
 	User string `json:"user,omitempty"`
+	// NoNewPrivileges keeps programs from gaining privileges by being executed. It is
+	// set anyway where a capability is dropped.
+	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
+	// Seccomp is a seccomp profile, as JSON in the engine's format, that replaces the
+	// engine's own.
+	Seccomp string `json:"seccomp,omitempty"`
+	// Runtime is the program that runs the container, by the name that the engine has
+	// for it: runc, crun, runsc.
+	Runtime string `json:"runtime,omitempty"`
 }
 
 // IsZero reports whether h asks for nothing.
 func (h Hardening) IsZero() bool {
-	return len(h.DropCaps) == 0 && !h.ReadOnlyRoot && h.User == ""
+	return len(h.DropCaps) == 0 && !h.ReadOnlyRoot && h.User == "" && !h.NoNewPrivileges && h.Seccomp == "" && h.Runtime == ""
 }
 
 // Clone returns a deep copy: a caller that changes its own spec, map or slice
@@ -90,6 +121,15 @@ func (h Hardening) IsZero() bool {
 func (s *Spec) Clone() *Spec {
 	c := *s
 	c.Env = cloneMap(s.Env)
+	c.Secrets = cloneMap(s.Secrets)
+	c.Labels = cloneMap(s.Labels)
+	c.Mounts = slices.Clone(s.Mounts)
+	c.Ports = slices.Clone(s.Ports)
+	if s.Build != nil {
+		b := *s.Build
+		b.Args = cloneMap(b.Args)
+		c.Build = &b
+	}
 	c.WritableRoots = slices.Clone(s.WritableRoots)
 	c.HiddenPaths = slices.Clone(s.HiddenPaths)
 	c.Hardening.DropCaps = slices.Clone(s.Hardening.DropCaps)
@@ -97,10 +137,10 @@ func (s *Spec) Clone() *Spec {
 }
 
 // Hash returns 16 hex digits that identify what the place is: equal for equal
-// specs, different where image, workdir, isolation, network, roots, limits or
-// hardening differ. Key, Env and the lifetimes are left out: Env is fixed by
-// whoever created the place, and lifetimes may change without making it another
-// place. Callers resolve defaults first, so that "" and an explicit default
+// specs, different where image, workdir, isolation, network, roots, mounts, ports, the names of
+// secrets, limits or hardening differ. Key, Env, Labels and the lifetimes are left out:
+// Env is fixed by whoever created the place, and lifetimes may change without making it
+// another place. Of a Build the caller resolves Image first. Callers resolve defaults first, so that "" and an explicit default
 // compare equal.
 func (s *Spec) Hash() string {
 	// JSON of plain strings and numbers cannot fail, and zero fields leave no
@@ -144,9 +184,9 @@ func DifferingParts(a, b map[string]string) []string {
 }
 
 // identity is the spec as far as it says what the place is.
-func (s *Spec) identity() *Spec {
+func (s *Spec) identity() any {
 	id := *s
-	id.Key, id.Env, id.IdleTimeout, id.TTL, id.Persist = "", nil, 0, 0, false
+	id.Key, id.Env, id.Labels, id.Build, id.IdleTimeout, id.TTL, id.Persist = "", nil, nil, nil, 0, 0, false
 	id.WritableRoots, id.HiddenPaths = sorted(s.WritableRoots), sorted(s.HiddenPaths)
 	id.Hardening.DropCaps = sorted(s.Hardening.DropCaps)
 	id.Image, id.Workdir, id.WorkspaceRoot = lossless(s.Image), lossless(s.Workdir), lossless(s.WorkspaceRoot)
@@ -155,7 +195,14 @@ func (s *Spec) identity() *Spec {
 			list[i] = lossless(list[i])
 		}
 	}
-	return &id
+	id.Mounts = slices.Clone(s.Mounts)
+	for i := range id.Mounts {
+		id.Mounts[i].Source, id.Mounts[i].Target = lossless(id.Mounts[i].Source), lossless(id.Mounts[i].Target)
+	}
+	return struct {
+		*Spec
+		SecretNames []string `json:"secret_names,omitempty"`
+	}{&id, slices.Sorted(maps.Keys(s.Secrets))}
 }
 
 // lossless keeps apart what JSON would make the same: it replaces every byte that is

@@ -49,7 +49,18 @@ func TestHashKnowsIdentity(t *testing.T) {
 		{"Limits.PIDs", func(s *spec.Spec) { s.Limits.PIDs++ }, true},
 		{"Hardening.DropCaps", func(s *spec.Spec) { s.Hardening.DropCaps = nil }, true},
 		{"Hardening.ReadOnlyRoot", func(s *spec.Spec) { s.Hardening.ReadOnlyRoot = false }, true},
+		{"Limits.DiskBytes", func(s *spec.Spec) { s.Limits.DiskBytes++ }, true},
+		{"Limits.GPUs", func(s *spec.Spec) { s.Limits.GPUs++ }, true},
 		{"Hardening.User", func(s *spec.Spec) { s.Hardening.User = "1" }, true},
+		{"Hardening.NoNewPrivileges", func(s *spec.Spec) { s.Hardening.NoNewPrivileges = true }, true},
+		{"Hardening.Seccomp", func(s *spec.Spec) { s.Hardening.Seccomp = "{}" }, true},
+		{"Hardening.Runtime", func(s *spec.Spec) { s.Hardening.Runtime = "runsc" }, true},
+		{"Build", func(s *spec.Spec) { s.Build = &spec.Build{Context: "/c"} }, false}, // it is resolved to an image
+		{"Labels", func(s *spec.Spec) { s.Labels = map[string]string{"a": "b"} }, false},
+		{"Secrets", func(s *spec.Spec) { s.Secrets = map[string]string{"TOKEN": "x"} }, true},
+		{"NetworkMode", func(s *spec.Spec) { s.NetworkMode = "host" }, true},
+		{"Mounts", func(s *spec.Spec) { s.Mounts = []spec.Mount{{Source: "/a", Target: "/b"}} }, true},
+		{"Ports", func(s *spec.Spec) { s.Ports = []spec.PublishedPort{{Container: 80}} }, true},
 	}
 	want := full().Hash()
 	if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(want) {
@@ -82,6 +93,15 @@ func TestHashKnowsIdentity(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A secret is known by its name: its value makes no other place.
+func TestHashIgnoresValuesOfSecrets(t *testing.T) {
+	a, b := full(), full()
+	a.Secrets, b.Secrets = map[string]string{"TOKEN": "old"}, map[string]string{"TOKEN": "new"}
+	if a.Hash() != b.Hash() {
+		t.Error("another value of a secret is another place")
 	}
 }
 

@@ -60,6 +60,7 @@ type Owned struct {
 // Progress is one step of something that takes longer than a second.
 type Progress struct {
 	Step    string // "guest: build", "pull", "start"
+	Part    string // what of it goes on beside other parts: a layer of an image; usually ""
 	Message string
 	Done    int64 // of Total; 0 of 0 where it is not known
 	Total   int64

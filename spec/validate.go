@@ -88,6 +88,9 @@ func (s *Spec) Validate() error {
 	if err := ValidateEnv(s.Env); err != nil {
 		return err
 	}
+	if err := s.validateContainer(); err != nil {
+		return err
+	}
 	if s.Workdir != "" {
 		if err := absolute("workdir", s.Workdir); err != nil {
 			return err
@@ -117,7 +120,7 @@ func (s *Spec) Validate() error {
 	if NetworkSet(s.Network) == 0 && s.Network != NetworkDefault {
 		return New(CodeInvalid, fmt.Sprintf("network %q: want one of none, limited, open", clip(string(s.Network))))
 	}
-	if s.Limits.MemoryBytes < 0 || s.Limits.CPUMillis < 0 || s.Limits.PIDs < 0 {
+	if s.Limits.MemoryBytes < 0 || s.Limits.CPUMillis < 0 || s.Limits.PIDs < 0 || s.Limits.DiskBytes < 0 || s.Limits.GPUs < -1 {
 		return New(CodeInvalid, "a limit is negative")
 	}
 	if s.Limits.CPUMillis > 1<<40 {

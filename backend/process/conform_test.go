@@ -119,7 +119,7 @@ func conform(t *testing.T, level spec.Isolation, transport func(io.ReadWriteClos
 			Open:        func() (driver.Driver, error) { return process.New(o) },
 			Spec:        spec.Spec{Isolation: level},
 			OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
-			Soak: os.Getenv("BERTH_TEST_SOAK") != "", Brief: level == spec.IsolationJail,
+			Soak: os.Getenv("BERTH_TEST_SOAK") != "", Brief: level == spec.IsolationJail || transport != nil,
 		}
 		if testing.Short() {
 			suite.Only = map[spec.Isolation]*regexp.Regexp{spec.IsolationGuard: atTheWall, spec.IsolationJail: inTheJail}[level]

@@ -61,6 +61,8 @@ func home(t testing.TB, dir string) []string {
 		"TMPDIR=" + filepath.Join(dir, "tmp"),
 		"BERTH_STATE_DIR=" + filepath.Join(dir, "home", "state"),
 		"BERTH_CACHE_DIR=" + filepath.Join(dir, "home", "cache"),
+		// The race detector has a program sleep for a second at its end.
+		"GORACE=atexit_sleep_ms=0",
 		// A test must not find the engine or the hosts of whoever runs it.
 		"DOCKER_HOST=unix://" + filepath.Join(dir, "no-engine.sock"),
 	}

@@ -27,6 +27,15 @@ type (
 	LogInfo   = spec.LogInfo
 	Port      = spec.Port
 
+	Mount         = spec.Mount
+	PublishedPort = spec.PublishedPort
+	Protocol      = spec.Protocol
+
+	Snapshot = spec.Snapshot
+	Build    = spec.Build
+	Image    = spec.Image
+	Pruned   = spec.Pruned
+
 	Event      = spec.Event
 	EventKind  = spec.EventKind
 	EventQuery = spec.EventQuery
@@ -47,6 +56,8 @@ type (
 	ProvisionOptions = driver.ProvisionOptions
 	AttachOptions    = driver.AttachOptions
 	ReapOptions      = driver.ReapOptions
+	SnapshotOptions  = driver.SnapshotOptions
+	PrepareOptions   = driver.PrepareOptions
 )
 
 // The isolation levels and network policies; see package spec.

@@ -84,9 +84,7 @@ func (sb *Sandbox) open(ctx context.Context) (driver.Session, error) {
 	}
 	session, err := open(ctx)
 	if err == nil {
-		if err = sb.admit(session); err != nil && session != nil {
-			_ = session.Close(context.WithoutCancel(ctx)) // the refusal is what matters
-		}
+		err = sb.admitOrClose(ctx, session)
 	}
 	if err != nil {
 		return nil, spec.Wrap(err, op, sb.driver.Name(), "", "")
@@ -102,25 +100,39 @@ func (sb *Sandbox) attach(ctx context.Context) (driver.Session, error) {
 }
 
 func (sb *Sandbox) provision(ctx context.Context) (driver.Session, error) {
-	if err := sb.spec.Validate(); err != nil {
+	if err := sb.check(ctx); err != nil {
 		return nil, err
+	}
+	return sb.driver.Provision(ctx, sb.spec.Clone(), sb.options)
+}
+
+// check refuses a spec that makes no sense, or cannot be enforced.
+func (sb *Sandbox) check(ctx context.Context) error {
+	if err := sb.spec.Validate(); err != nil {
+		return err
 	}
 	if sb.spec.Persist {
 		if sb.spec.Key == "" {
-			return nil, spec.New(spec.CodeInvalid, "persist without a key: nothing could find the place again")
+			return spec.New(spec.CodeInvalid, "persist without a key: nothing could find the place again")
 		}
 		if _, ok := sb.driver.(driver.Stopper); !ok {
-			return nil, spec.New(spec.CodeUnsupported, "persist: places of this backend cannot be stopped and kept")
+			return spec.New(spec.CodeUnsupported, "persist: places of this backend cannot be stopped and kept")
 		}
 	}
 	caps, err := sb.driver.Probe(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := caps.Check(sb.spec); err != nil {
-		return nil, err
+	return caps.Check(sb.spec)
+}
+
+// admitOrClose is admit; it lets go of a session that is not admitted.
+func (sb *Sandbox) admitOrClose(ctx context.Context, session driver.Session) error {
+	err := sb.admit(session)
+	if err != nil && session != nil {
+		_ = session.Close(context.WithoutCancel(ctx)) // the refusal is what matters
 	}
-	return sb.driver.Provision(ctx, sb.spec.Clone(), sb.options)
+	return err
 }
 
 // admit holds a session against what its driver promised: a place that does not

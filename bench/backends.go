@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/backend/docker"
+	"github.com/berth-dev/berth/backend/podman"
 	"github.com/berth-dev/berth/backend/process"
 	"github.com/berth-dev/berth/backend/ssh"
 	"github.com/berth-dev/berth/driver"
@@ -44,6 +45,7 @@ var setups = []struct {
 	{"guard", benchWall(spec.IsolationGuard)},
 	{"jail", benchWall(spec.IsolationJail)},
 	{"docker", benchDocker},
+	{"podman", benchPodman},
 	{"ssh", benchSSH},
 }
 
@@ -194,36 +196,59 @@ func benchWall(level spec.Isolation) setup {
 }
 
 func benchDocker(ctx context.Context, h *harness, use user) error {
-	engine := &dockertest.Engine{}
-	defer engine.Close()
-	host := engine.Host(h)
-	image := engine.Image(h, dockertest.Image{Kind: dockertest.Busybox})
-	api := engine.Client(h)
-	d, err := docker.New(docker.Options{Host: host})
+	return benchEngine(ctx, h, use, engineUnderTest{
+		name: "docker", engine: &dockertest.Engine{}, cli: []string{"docker", "--host"}, run: []string{"run"},
+		open: func(host string) (driver.Driver, error) { return docker.New(docker.Options{Host: host}) },
+	})
+}
+
+func benchPodman(ctx context.Context, h *harness, use user) error {
+	return benchEngine(ctx, h, use, engineUnderTest{
+		name: "podman", engine: dockertest.Podman(), cli: []string{"podman", "--remote", "--url"}, run: []string{"run", "--pull", "never"}, registry: "docker.io/",
+		open: func(host string) (driver.Driver, error) { return podman.New(podman.Options{Host: host}) },
+	})
+}
+
+// engineUnderTest is what differs between the engines.
+type engineUnderTest struct {
+	name   string
+	engine *dockertest.Engine
+	open   func(host string) (driver.Driver, error)
+	// cli begins a command of its own program, which the host follows; run is the verb
+	// that makes a container, registry what that program wants before an image's name.
+	cli, run []string
+	registry string
+}
+
+func benchEngine(ctx context.Context, h *harness, use user, e engineUnderTest) error {
+	defer e.engine.Close()
+	host := e.engine.Host(h)
+	image := e.engine.Image(h, dockertest.Image{Kind: dockertest.Busybox})
+	api := e.engine.Client(h)
+	d, err := e.open(host)
 	if err != nil {
 		return err
 	}
 	s := berth.Spec{Image: image}
-	cli := func(args ...string) action {
-		return plain(append([]string{"docker", "--host", host}, args...)...)
-	}
+	cli := func(args ...string) []string { return slices.Concat(e.cli, []string{host}, args) }
+	run := append(slices.Clone(e.run), "--name", "bench-run", "--network", "none", e.registry+image, argv)
 	return within(ctx, d, berth.Spec{Key: "bench", Image: image}, func(sb *berth.Sandbox) error {
 		id, err := containerID(ctx, api, sb.Key())
 		if err != nil {
 			return err
 		}
 		return use(sb, append([]row{
-			{name: "exec true", backend: "docker", ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
-			{name: "exec true", backend: "docker", slow: true, ours: execIn(sb), against: []alternative{
-				{name: "docker exec (CLI)", run: cli("exec", id, argv)},
-				{name: "docker exec (API)", run: apiExec(api, id)},
+			{name: "exec true", backend: e.name, ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			{name: "exec true", backend: e.name, slow: true, ours: execIn(sb), against: []alternative{
+				{name: e.name + " exec (CLI)", run: plain(cli("exec", id, argv)...)},
+				{name: e.name + " exec (API)", run: apiExec(api, id)},
 			}},
-			{name: "ping", backend: "docker", ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
-			streamRow("docker", sb, poured("docker exec (CLI)", append([]string{"docker", "--host", host, "exec", id}, pour...)...)),
-			provisionRow("docker", d, s, alternative{
-				name: "docker run (CLI)", run: cli("run", "--name", "bench-run", "--network", "none", image, argv), after: cli("rm", "bench-run"),
+			{name: "ping", backend: e.name, ours: ping(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
+			streamRow(e.name, sb, poured(e.name+" exec (CLI)", cli(append([]string{"exec", id}, pour...)...)...)),
+			provisionRow(e.name, d, s, alternative{
+				name: e.name + " run (CLI)", run: plain(cli(run...)...), after: plain(cli("rm", "bench-run")...),
 			}),
-		}, fileRows("docker", sb, h)...))
+		}, fileRows(e.name, sb, h)...))
 	})
 }
 

@@ -41,9 +41,10 @@ type PrepareOptions struct {
 }
 
 // Pruner is a Driver that can look for what an owner's places, or attempts to make some,
-// have left behind: helpers, volumes and networks without a container, images built or
-// kept by Berth that nothing uses, guests that no container mounts. It touches nothing that
-// is in use, and nothing of another owner or of anybody else.
+// have left behind: helpers, volumes and networks without a container, images that Berth has
+// built and nothing uses, what is left of snapshots that failed, guests that no container
+// mounts. It touches no snapshot, nothing that is in use, and nothing of another owner or of
+// anybody else. What it has removed is told also beside an error.
 type Pruner interface {
 	Prune(ctx context.Context, o ReapOptions) (spec.Pruned, error)
 }

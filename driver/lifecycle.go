@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"io"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -40,6 +41,17 @@ type SnapshotOptions struct {
 	ID string
 	// Progress, if set, is called with what takes long; never concurrently.
 	Progress func(spec.Progress)
+}
+
+// Archiver is a Driver that reads the files of a place without its guest.
+type Archiver interface {
+	// ReadArchive hands the directory dir of the place of key, "" being its workdir, to
+	// read as a tar archive whose names begin with one element that stands for dir. The
+	// place need not run, and is not started; one that is suspended is CodeUnavailable.
+	// What is in the archive is the place's: hostile. A dir that is not there is
+	// CodeFileNotFound, one that is none CodeNotDirectory. The error of read is returned
+	// as it is.
+	ReadArchive(ctx context.Context, key spec.Key, dir string, o ReapOptions, read func(io.Reader) error) error
 }
 
 // PortMapper is a Session whose place has published ports.

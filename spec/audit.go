@@ -24,6 +24,9 @@ const (
 	AuditCopy         AuditKind = "file_copy"
 	AuditMove         AuditKind = "file_move"
 	AuditRemove       AuditKind = "file_remove"
+	AuditSuspend      AuditKind = "suspend"
+	AuditResume       AuditKind = "resume"
+	AuditSnapshot     AuditKind = "snapshot" // Name: its id
 	AuditClose        AuditKind = "close"
 	AuditDestroy      AuditKind = "destroy"
 )
@@ -44,7 +47,7 @@ type AuditRecord struct {
 	Key              Key
 
 	// ID is the command's, job's or terminal's, where it is known. Name is the key that it was
-	// started with, Owner a job's.
+	// started with, or a snapshot's id, Owner a job's.
 	ID, Name, Owner string
 	Args            []string
 	Dir             string

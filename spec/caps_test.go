@@ -15,6 +15,7 @@ var everything = spec.Caps{
 	Isolation: spec.IsolationSet(spec.IsolationNone, spec.IsolationGuard, spec.IsolationJail, spec.IsolationStandard, spec.IsolationStrict),
 	Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkLimited, spec.NetworkOpen),
 	Keyed:     true, Image: true, WritableRoots: true, HiddenPaths: true, WorkspaceRoot: true, LimitMemory: true, LimitPIDs: true, LimitCPU: true, Hardening: true,
+	LimitDisk: true, GPUs: true, Build: true, Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
 }
 
 // Whatever a spec asks for and a backend lacks is refused, each by its name and
@@ -35,6 +36,19 @@ func TestCapsCheck(t *testing.T) {
 		{"limit_memory", spec.Spec{Limits: spec.Limits{MemoryBytes: 1}}, func(c *spec.Caps) { c.LimitMemory = false }},
 		{"limit_pids", spec.Spec{Limits: spec.Limits{PIDs: 1}}, func(c *spec.Caps) { c.LimitPIDs = false }},
 		{"limit_cpu", spec.Spec{Limits: spec.Limits{CPUMillis: 1}}, func(c *spec.Caps) { c.LimitCPU = false }},
+		{"strict", spec.Spec{Isolation: spec.IsolationStrict}, func(c *spec.Caps) { c.Isolation = spec.IsolationSet(spec.IsolationStandard) }},
+		{"limit_disk", spec.Spec{Limits: spec.Limits{DiskBytes: 1}}, func(c *spec.Caps) { c.LimitDisk = false }},
+		{"gpus", spec.Spec{Limits: spec.Limits{GPUs: -1}}, func(c *spec.Caps) { c.GPUs = false }},
+		{"gpus", spec.Spec{Limits: spec.Limits{GPUs: 1}}, func(c *spec.Caps) { c.GPUs = false }},
+		{"build", spec.Spec{Build: &spec.Build{}}, func(c *spec.Caps) { c.Build = false }},
+		{"mounts", spec.Spec{Mounts: []spec.Mount{{}}}, func(c *spec.Caps) { c.Mounts = false }},
+		{"published_ports", spec.Spec{Ports: []spec.PublishedPort{{}}}, func(c *spec.Caps) { c.PublishedPorts = false }},
+		{"network_modes", spec.Spec{NetworkMode: "host"}, func(c *spec.Caps) { c.NetworkModes = false }},
+		{"secrets", spec.Spec{Secrets: map[string]string{"A": ""}}, func(c *spec.Caps) { c.Secrets = false }},
+		{"labels", spec.Spec{Labels: map[string]string{"a": ""}}, func(c *spec.Caps) { c.Labels = false }},
+		{"hardening", spec.Spec{Hardening: spec.Hardening{NoNewPrivileges: true}}, func(c *spec.Caps) { c.Hardening = false }},
+		{"hardening", spec.Spec{Hardening: spec.Hardening{Seccomp: "{}"}}, func(c *spec.Caps) { c.Hardening = false }},
+		{"hardening", spec.Spec{Hardening: spec.Hardening{Runtime: "runsc"}}, func(c *spec.Caps) { c.Hardening = false }},
 		{"hardening", spec.Spec{Hardening: spec.Hardening{User: "1"}}, func(c *spec.Caps) { c.Hardening = false }},
 		{"hardening", spec.Spec{Hardening: spec.Hardening{ReadOnlyRoot: true}}, func(c *spec.Caps) { c.Hardening = false }},
 		{"hardening", spec.Spec{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}}, func(c *spec.Caps) { c.Hardening = false }},

@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -62,8 +64,8 @@ type Image struct {
 	Digests   []string  `json:"digests,omitempty"`
 	SizeBytes int64     `json:"size_bytes"`
 	Created   time.Time `json:"created,omitzero"`
-	// Built: the image was made by Berth from a Build, Snapshot: from a place. Both are
-	// removed by a prune once nothing uses them.
+	// Built: the image was made by Berth from a Build, and is removed by a prune once
+	// nothing uses it. Snapshot: from a place; it is kept until it is removed.
 	Built    bool `json:"built,omitempty"`
 	Snapshot bool `json:"snapshot,omitempty"`
 }
@@ -94,6 +96,8 @@ const (
 	maxPorts      = 256
 	maxLabels     = 256
 	maxLabelBytes = 4 << 10
+	// maxSeccompBytes is far above the profiles that engines bring, of some 10 KiB.
+	maxSeccompBytes = 1 << 20
 	// ReservedLabels begin the labels that only Berth sets.
 	ReservedLabels = "dev.berth."
 )
@@ -117,11 +121,8 @@ func (s *Spec) validateContainer() error {
 	if len(s.Ports) > 0 && s.Network == NetworkNone {
 		return New(CodeInvalid, "a published port needs a network: network none has no port to publish")
 	}
-	if s.NetworkMode != "" && s.Network != NetworkOpen {
-		return New(CodeInvalid, "a network mode needs network open: what it reaches is not filtered")
-	}
-	if len(s.NetworkMode) > MaxKeyBytes || strings.ContainsAny(s.NetworkMode, "\x00\n /") {
-		return New(CodeInvalid, fmt.Sprintf("network mode %q: want host, container:ID or the name of a network", clip(s.NetworkMode)))
+	if err := s.validateNetworkMode(); err != nil {
+		return err
 	}
 	if len(s.Labels) > maxLabels {
 		return New(CodeInvalid, fmt.Sprintf("%d labels, at most %d are possible", len(s.Labels), maxLabels))
@@ -134,13 +135,83 @@ func (s *Spec) validateContainer() error {
 			return New(CodeInvalid, fmt.Sprintf("label %q: labels that begin with %s are Berth's own", clip(name), ReservedLabels))
 		}
 	}
-	for name := range s.Secrets {
-		if _, both := s.Env[name]; both {
+	if err := validateSecrets(s.Secrets, s.Env); err != nil {
+		return err
+	}
+	return s.Hardening.validate()
+}
+
+// The network modes that are no network's name.
+const (
+	NetworkModeHost      = "host"
+	NetworkModeContainer = "container:" // begins one; the id or name of a container follows
+)
+
+func (s *Spec) validateNetworkMode() error {
+	mode := s.NetworkMode
+	if mode == "" {
+		return nil
+	}
+	other, shared := strings.CutPrefix(mode, NetworkModeContainer)
+	switch {
+	case s.Network != NetworkOpen:
+		return New(CodeInvalid, "a network mode needs network open: what it reaches is not filtered")
+	case len(mode) > MaxKeyBytes, strings.ContainsFunc(mode, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '/' }),
+		mode == "none", strings.Contains(other, ":"), shared && other == "":
+		return New(CodeInvalid, fmt.Sprintf("network mode %q: want host, container:ID or the name of a network", clip(mode)))
+	case len(s.Ports) > 0 && (shared || mode == NetworkModeHost):
+		return New(CodeInvalid, fmt.Sprintf("network mode %s has no ports to publish: they are those of the network that is shared", clip(mode)))
+	}
+	return nil
+}
+
+// reservedSecrets are the variables that decide what runs and where it connects: one among
+// credentials, whose names come from elsewhere, would be a way to take a place over.
+var reservedSecrets = []string{
+	"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "IFS",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+}
+
+// ReservedSecret reports whether a variable cannot be one of Spec.Secrets. Who gets names
+// from elsewhere drops those that are: one of them would fail every provision.
+func ReservedSecret(name string) bool { return slices.Contains(reservedSecrets, name) }
+
+func validateSecrets(secrets, env map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if _, both := env[name]; both {
 			return New(CodeInvalid, "env and secrets both hold "+clip(name))
 		}
+		if ReservedSecret(name) {
+			return New(CodeInvalid, "a secret cannot be called "+name+": that variable decides what runs or where it connects")
+		}
 	}
-	return ValidateEnv(s.Secrets)
+	return ValidateEnv(secrets)
 }
+
+// validate refuses knobs that no engine could mean.
+func (h *Hardening) validate() error {
+	if h.Seccomp != "" {
+		if len(h.Seccomp) > maxSeccompBytes {
+			return &Error{Code: CodeTooLarge, Err: fmt.Errorf("seccomp profile: %d bytes, at most %d are possible", len(h.Seccomp), maxSeccompBytes)}
+		}
+		var profile map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(h.Seccomp), &profile); err != nil || profile["defaultAction"] == nil {
+			return New(CodeInvalid, "seccomp profile: want a JSON object with a defaultAction, the content of the file and not its name")
+		}
+	}
+	if len(h.Runtime) > MaxKeyBytes || h.Runtime != "" && strings.Trim(h.Runtime, runtimeBytes) != "" {
+		return New(CodeInvalid, fmt.Sprintf("runtime %q: want the name that the engine has for it", clip(h.Runtime)))
+	}
+	for _, c := range h.DropCaps {
+		if !envName(c) {
+			return New(CodeInvalid, fmt.Sprintf("capability %q: not a name", clip(c)))
+		}
+	}
+	return nil
+}
+
+// runtimeBytes are those of a runtime's name.
+const runtimeBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 // Validate refuses a build that cannot be meant.
 func (b *Build) Validate() error {
@@ -166,8 +237,8 @@ func validateMounts(mounts []Mount) error {
 	}
 	var targets []string
 	for _, m := range mounts {
-		for what, p := range map[string]string{"source": m.Source, "target": m.Target} {
-			if err := absolute("mount "+what, p); err != nil {
+		for _, end := range []struct{ what, path string }{{"mount source", m.Source}, {"mount target", m.Target}} {
+			if err := absolute(end.what, end.path); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,9 @@ type Spec struct {
 	Env map[string]string `json:"env,omitempty"`
 
 	// Secrets are environment variables whose values no listing, description, label,
-	// argument or error shows, and whose names alone count for what the place is.
+	// argument or error of Berth shows, and whose names alone count for what the place is:
+	// a new value reaches a new place only. Every command of the place can read them, and
+	// so can whoever may ask the engine. A ReservedSecret is CodeInvalid.
 	Secrets map[string]string `json:"-"`
 
 	Isolation Isolation `json:"isolation,omitempty"`
@@ -47,7 +49,7 @@ type Spec struct {
 	// engine by its name. It needs NetworkOpen. "": the engine's default network.
 	NetworkMode string `json:"network_mode,omitempty"`
 	// Mounts and Ports are a container's; a place on the caller's own machine needs
-	// neither.
+	// neither. Ports need a network: in a container the default is none.
 	Mounts []Mount         `json:"mounts,omitempty"`
 	Ports  []PublishedPort `json:"ports,omitempty"`
 	// Labels are set on what is made for the place, beside Berth's own.

@@ -31,6 +31,8 @@ type Status struct {
 	// that it hides from them, as they were when the guest started; empty where
 	// there is no such wall.
 	Writable, Hidden []string
+	// Mounts are those of the spec, of a place that is a container.
+	Mounts []Mount
 	// Limits are those in force; 0: none.
 	Limits Limits
 	// MemoryBytes is what the place uses now, MemoryPeakBytes the most that it has used

@@ -126,11 +126,6 @@ func (s *Spec) Validate() error {
 	if s.Limits.CPUMillis > 1<<40 {
 		return New(CodeInvalid, fmt.Sprintf("cpu limit of %d millis is too large", s.Limits.CPUMillis))
 	}
-	for _, c := range s.Hardening.DropCaps {
-		if !envName(c) {
-			return New(CodeInvalid, fmt.Sprintf("capability %q: not a name", clip(c)))
-		}
-	}
 	if s.IdleTimeout < 0 || s.TTL < 0 {
 		return New(CodeInvalid, "idle timeout and ttl must not be negative")
 	}

@@ -160,6 +160,121 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
+// What a container can be asked for is checked where it can be without an engine: its
+// error names what is wrong and shows no secret.
+func TestContainerValidate(t *testing.T) {
+	mounts := func(m ...spec.Mount) spec.Spec { return spec.Spec{Mounts: m} }
+	ports := func(p ...spec.PublishedPort) spec.Spec {
+		return spec.Spec{Network: spec.NetworkOpen, Ports: p}
+	}
+	mode := func(m string) spec.Spec { return spec.Spec{Network: spec.NetworkOpen, NetworkMode: m} }
+	hardening := func(h spec.Hardening) spec.Spec { return spec.Spec{Hardening: h} }
+	many := map[string]string{}
+	for i := range 300 {
+		many[fmt.Sprint("l", i)] = ""
+	}
+	for _, tt := range []struct {
+		name string
+		spec spec.Spec
+		want error // nil: it is fine
+	}{
+		{"mounts", mounts(spec.Mount{Source: "/a", Target: "/a"}, spec.Mount{Source: "/a", Target: "/b", ReadOnly: true}, spec.Mount{Source: "/a", Target: "/c", Shared: true}), nil},
+		{"relative source", mounts(spec.Mount{Source: "a", Target: "/a"}), spec.ErrInvalidPath},
+		{"relative target", mounts(spec.Mount{Source: "/a", Target: "a"}), spec.ErrInvalidPath},
+		{"no source", mounts(spec.Mount{Target: "/a"}), spec.ErrInvalidPath},
+		{"NUL in a source", mounts(spec.Mount{Source: "/a\x00", Target: "/a"}), spec.ErrInvalidPath},
+		{"mount over all", mounts(spec.Mount{Source: "/a", Target: "/x/.."}), spec.ErrInvalidPath},
+		{"mount over /proc", mounts(spec.Mount{Source: "/a", Target: "/proc"}), spec.ErrInvalidPath},
+		{"mount in /proc", mounts(spec.Mount{Source: "/a", Target: "/x/../proc/sys"}), spec.ErrInvalidPath},
+		{"shared and read-only", mounts(spec.Mount{Source: "/a", Target: "/a", Shared: true, ReadOnly: true}), spec.ErrInvalid},
+		{"one target twice", mounts(spec.Mount{Source: "/a", Target: "/a"}, spec.Mount{Source: "/b", Target: "/a/"}), spec.ErrInvalid},
+		{"many mounts", mounts(make([]spec.Mount, 65)...), spec.ErrInvalid},
+
+		{"ports", ports(spec.PublishedPort{Container: 80}, spec.PublishedPort{Container: 80, Protocol: spec.UDP}, spec.PublishedPort{Container: 65535, Host: 65535, Address: "::"}), nil},
+		{"port 0", ports(spec.PublishedPort{}), spec.ErrInvalid},
+		{"port 65536", ports(spec.PublishedPort{Container: 65536}), spec.ErrInvalid},
+		{"host port -1", ports(spec.PublishedPort{Container: 80, Host: -1}), spec.ErrInvalid},
+		{"protocol", ports(spec.PublishedPort{Container: 80, Protocol: "sctp"}), spec.ErrInvalid},
+		{"address", ports(spec.PublishedPort{Container: 80, Address: "localhost"}), spec.ErrInvalid},
+		{"one port twice", ports(spec.PublishedPort{Container: 80}, spec.PublishedPort{Container: 80}), spec.ErrInvalid},
+		{"a port without a network", spec.Spec{Network: spec.NetworkNone, Ports: []spec.PublishedPort{{Container: 80}}}, spec.ErrInvalid},
+		{"many ports", ports(make([]spec.PublishedPort, 257)...), spec.ErrInvalid},
+
+		{"host", mode("host"), nil},
+		{"a container", mode("container:web_1.x"), nil},
+		{"a named network", mode("blue-net"), nil},
+		{"a mode without network open", spec.Spec{NetworkMode: "host"}, spec.ErrInvalid},
+		{"mode none", mode("none"), spec.ErrInvalid},
+		{"no container", mode("container:"), spec.ErrInvalid},
+		{"two containers", mode("container:a:b"), spec.ErrInvalid},
+		{"another mode", mode("ns:/proc/1/ns/net"), spec.ErrInvalid},
+		{"a path", mode("../x"), spec.ErrInvalid},
+		{"an escape", mode("a\x1b[2J"), spec.ErrInvalid},
+		{"a port of the machine", spec.Spec{Network: spec.NetworkOpen, NetworkMode: "host", Ports: []spec.PublishedPort{{Container: 80}}}, spec.ErrInvalid},
+		{"a port of another container", spec.Spec{Network: spec.NetworkOpen, NetworkMode: "container:a", Ports: []spec.PublishedPort{{Container: 80}}}, spec.ErrInvalid},
+
+		{"labels", spec.Spec{Labels: map[string]string{"team": "blue", "a.b/c": ""}}, nil},
+		{"no name", spec.Spec{Labels: map[string]string{"": "x"}}, spec.ErrInvalid},
+		{"our label", spec.Spec{Labels: map[string]string{"dev.berth.owner": "x"}}, spec.ErrInvalid},
+		{"a NUL in a label", spec.Spec{Labels: map[string]string{"a": "\x00"}}, spec.ErrInvalid},
+		{"a long label", spec.Spec{Labels: map[string]string{"a": strings.Repeat("x", 4096)}}, spec.ErrInvalid},
+		{"many labels", spec.Spec{Labels: many}, spec.ErrInvalid},
+
+		{"a secret", spec.Spec{Secrets: map[string]string{"TOKEN": "hunter2"}}, nil},
+		{"a secret that is plain too", spec.Spec{Env: map[string]string{"TOKEN": "x"}, Secrets: map[string]string{"TOKEN": "hunter2"}}, spec.ErrInvalid},
+		{"a secret without a name", spec.Spec{Secrets: map[string]string{"A B": "hunter2"}}, spec.ErrInvalid},
+		{"a NUL in a secret", spec.Spec{Secrets: map[string]string{"A": "hunter2\x00"}}, spec.ErrInvalid},
+
+		{"a profile", hardening(spec.Hardening{Seccomp: ` { "defaultAction" : "SCMP_ACT_ALLOW" } `}), nil},
+		{"the name of a profile", hardening(spec.Hardening{Seccomp: "/etc/seccomp.json"}), spec.ErrInvalid},
+		{"unconfined", hardening(spec.Hardening{Seccomp: "unconfined"}), spec.ErrInvalid},
+		{"a profile that says nothing", hardening(spec.Hardening{Seccomp: "{}"}), spec.ErrInvalid},
+		{"half a profile", hardening(spec.Hardening{Seccomp: `{"defaultAction":"SCMP_ACT_ALLOW"`}), spec.ErrInvalid},
+		{"a huge profile", hardening(spec.Hardening{Seccomp: strings.Repeat(" ", 1<<20) + `{"defaultAction":"x"}`}), spec.ErrTooLarge},
+		{"a runtime", hardening(spec.Hardening{Runtime: "io.containerd.runsc.v1"}), nil},
+		{"the path of a runtime", hardening(spec.Hardening{Runtime: "/usr/bin/runsc"}), spec.ErrInvalid},
+
+		{"all GPUs", spec.Spec{Limits: spec.Limits{GPUs: -1}}, nil},
+		{"fewer than all", spec.Spec{Limits: spec.Limits{GPUs: -2}}, spec.ErrInvalid},
+		{"disk", spec.Spec{Limits: spec.Limits{DiskBytes: -1}}, spec.ErrInvalid},
+
+		{"a build", spec.Spec{Build: &spec.Build{Context: "/c", Dockerfile: "/c/D", Args: map[string]string{"A": "1"}}}, nil},
+		{"an image and a build", spec.Spec{Image: "i", Build: &spec.Build{Context: "/c"}}, spec.ErrInvalid},
+		{"a relative context", spec.Spec{Build: &spec.Build{Context: "c"}}, spec.ErrInvalidPath},
+		{"a relative dockerfile", spec.Spec{Build: &spec.Build{Context: "/c", Dockerfile: "D"}}, spec.ErrInvalidPath},
+		{"a build argument", spec.Spec{Build: &spec.Build{Context: "/c", Args: map[string]string{"A B": ""}}}, spec.ErrInvalid},
+	} {
+		err := tt.spec.Validate()
+		if tt.want == nil && err != nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v shows a secret", tt.name, err)
+		}
+		fit(t, err)
+	}
+}
+
+// A credential whose name would decide what runs, or where it connects, is refused: in
+// both cases, where a variable has two. An ordinary variable may be called so.
+func TestReservedSecrets(t *testing.T) {
+	for _, name := range []string{
+		"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "IFS",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	} {
+		err := (&spec.Spec{Secrets: map[string]string{name: "hunter2"}}).Validate()
+		if !spec.ReservedSecret(name) || !errors.Is(err, spec.ErrInvalid) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v; want it refused by its name", name, err)
+		}
+		if err := (&spec.Spec{Env: map[string]string{name: "x"}}).Validate(); err != nil {
+			t.Errorf("%s as an ordinary variable: %v", name, err)
+		}
+	}
+	if spec.ReservedSecret("TOKEN") || spec.ReservedSecret("path") {
+		t.Error("other names are refused")
+	}
+}
+
 // A command that cannot be meant is refused before anything is sent.
 func TestCommandValidate(t *testing.T) {
 	wide := make([]string, 20)

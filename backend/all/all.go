@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/backend/docker"
+	"github.com/berth-dev/berth/backend/podman"
 	"github.com/berth-dev/berth/backend/process"
 	"github.com/berth-dev/berth/backend/ssh"
 	"github.com/berth-dev/berth/driver"
@@ -20,6 +21,7 @@ import (
 type Options struct {
 	Process process.Options
 	Docker  docker.Options
+	Podman  podman.Options
 	SSH     ssh.Options
 }
 
@@ -49,6 +51,7 @@ func New(o Options) *Registry {
 	return &Registry{backends: []Backend{
 		{Name: "process", Local: true, Isolation: spec.IsolationGuard, Open: func() (driver.Driver, error) { return process.New(o.Process) }},
 		{Name: "docker", Container: true, Isolation: spec.IsolationStandard, Open: func() (driver.Driver, error) { return docker.New(o.Docker) }},
+		{Name: "podman", Container: true, Isolation: spec.IsolationStandard, Open: func() (driver.Driver, error) { return podman.New(o.Podman) }},
 		{Name: "ssh", Isolation: spec.IsolationNone, Open: func() (driver.Driver, error) { return ssh.New(o.SSH) }},
 	}}
 }

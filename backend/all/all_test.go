@@ -14,7 +14,7 @@ func TestNamesAreTheDrivers(t *testing.T) {
 	o := Options{}
 	o.Process = process.Options{StateDir: t.TempDir()}
 	r := New(o)
-	if want := []string{"process", "docker", "ssh"}; !slices.Equal(r.Names(), want) {
+	if want := []string{"process", "docker", "podman", "ssh"}; !slices.Equal(r.Names(), want) {
 		t.Errorf("names %v, want %v", r.Names(), want)
 	}
 	for _, b := range r.Backends() {

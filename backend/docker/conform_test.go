@@ -35,6 +35,9 @@ func TestConform(t *testing.T) {
 		{name: "readonly", brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UserName: true}, change: func(s *spec.Spec) {
 			s.Hardening.ReadOnlyRoot = true
 		}},
+		{name: "strict", brief: true, image: dockertest.Image{Kind: dockertest.Busybox}, change: func(s *spec.Spec) {
+			s.Isolation = spec.IsolationStrict
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if testing.Short() && !tt.quick {

@@ -67,7 +67,7 @@ const victimVerb = "berth-docker-test-victim"
 // victim is the client that is killed: it runs a long command in a place and says so.
 func victim(args []string) int {
 	host, owner, key, image, binary := args[0], args[1], args[2], args[3], args[4]
-	d, err := docker.New(docker.Options{Host: host, Owner: owner, Guest: guest.BinaryOptions{Path: binary}, ResumeWindow: time.Second, OrphanAfter: 5 * time.Second})
+	d, err := open(docker.Options{Host: host, Owner: owner, Guest: guest.BinaryOptions{Path: binary}, ResumeWindow: time.Second, OrphanAfter: 5 * time.Second})
 	if err == nil {
 		var sb *berth.Sandbox
 		if sb, err = berth.Provision(context.Background(), d, spec.Spec{Key: spec.Key(key), Image: image}); err == nil {

@@ -21,7 +21,7 @@ const workerVerb = "berth-docker-test-worker"
 // worker is a client that works in a place until it is killed.
 func worker(args []string) int {
 	host, owner, key, image, binary, prefix, mark := args[0], args[1], args[2], args[3], args[4], args[5], args[6]
-	d, err := docker.New(docker.Options{Host: host, Owner: owner, Guest: guest.BinaryOptions{Path: binary}, ResumeWindow: time.Second, OrphanAfter: 5 * time.Second})
+	d, err := open(docker.Options{Host: host, Owner: owner, Guest: guest.BinaryOptions{Path: binary}, ResumeWindow: time.Second, OrphanAfter: 5 * time.Second})
 	if err == nil {
 		err = killtest.Work(d, spec.Spec{Key: spec.Key(key), Image: image}, prefix, mark, os.Stdout)
 	}

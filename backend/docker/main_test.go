@@ -25,7 +25,7 @@ import (
 
 // The engine and the guest binary that all tests of this package share.
 var (
-	engine     dockertest.Engine
+	engine     = testEngine()
 	buildGuest = sync.OnceValues(func() (guest.Bin, error) {
 		return guest.Binary(context.Background(), "linux", runtime.GOARCH, guest.BinaryOptions{CacheDir: cacheDir})
 	})
@@ -50,6 +50,8 @@ func TestMain(m *testing.M) {
 			os.Exit(victim(os.Args[2:]))
 		case workerVerb:
 			os.Exit(worker(os.Args[2:]))
+		case roundsVerb:
+			os.Exit(toucher(os.Args[2:]))
 		}
 	}
 	dir, err := os.MkdirTemp("", "berth-docker-test-")
@@ -79,7 +81,7 @@ func testOptions(t *testing.T) docker.Options {
 
 func newDriver(t *testing.T, o docker.Options) driver.Driver {
 	t.Helper()
-	d, err := docker.New(o)
+	d, err := open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

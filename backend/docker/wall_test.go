@@ -77,12 +77,19 @@ func TestDefaultHardening(t *testing.T) {
 	if got := status(sb, "CapBnd"); got != "0000000000000000" {
 		t.Errorf("bounding set %s after dropping all", got)
 	}
+	const chown = "touch f && chown 7 f 2>/dev/null && echo changed || echo refused"
+	if got := sh(t, sb, chown); got != "refused" {
+		t.Errorf("chown after dropping all: %s", got)
+	}
 	o.Limits, o.Hardening = &spec.Limits{}, &spec.Hardening{}
 	off := s
 	off.Key = "off"
 	sb = provision(t, newDriver(t, o), off)
 	if got := status(sb, "NoNewPrivs"); got != "0" {
 		t.Errorf("NoNewPrivs %s without a drop, want 0", got)
+	}
+	if got := sh(t, sb, chown); got != "changed" {
+		t.Errorf("chown without a drop: %s", got)
 	}
 	if got := status(sb, "CapBnd"); got != "00000000a80425fb" {
 		t.Errorf("bounding set %s without a drop, want the engine's 00000000a80425fb", got)

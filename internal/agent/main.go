@@ -116,6 +116,7 @@ func parseServe(args []string) (*config, error) {
 	f.DurationVar(&c.idle, "idle", 0, "end after so long without client and command")
 	f.DurationVar(&c.ttl, "ttl", 0, "end so long after the start")
 	f.DurationVar(&c.grace, "grace", 5*time.Second, "time between TERM and KILL at the end")
+	f.Func("unset-env", "`name` of a variable of our own that no command gets; repeatable", os.Unsetenv)
 	f.StringVar(&c.notice, "notice", "", "what a person should know about the place")
 	f.StringVar(&c.state, "state", "", "directory of the place's state: without it there are no jobs")
 	c.wall.Flags(f)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/eventcmd"
 	"github.com/berth-dev/berth/internal/cli/filescmd"
+	"github.com/berth-dev/berth/internal/cli/imagecmd"
 	"github.com/berth-dev/berth/internal/cli/jobscmd"
 	"github.com/berth-dev/berth/internal/cli/portcmd"
 	"github.com/berth-dev/berth/internal/cli/shellcmd"
+	"github.com/berth-dev/berth/internal/cli/snapshotcmd"
 	"github.com/berth-dev/berth/internal/cli/treecmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/config"
@@ -95,6 +97,9 @@ container, another machine over SSH. It behaves the same in all of them.`,
 		portcmd.NewDial(&a.Env), portcmd.NewForward(&a.Env), portcmd.NewPorts(&a.Env),
 		eventcmd.NewEvents(&a.Env), eventcmd.NewAudit(&a.Env),
 		treecmd.NewExport(&a.Env), treecmd.NewImport(&a.Env), treecmd.NewManifest(&a.Env),
+		snapshotcmd.NewSuspend(&a.Env), snapshotcmd.NewResume(&a.Env),
+		snapshotcmd.NewSnapshot(&a.Env), snapshotcmd.NewSnapshots(&a.Env), snapshotcmd.NewRestore(&a.Env, ofWhatThereIs()), snapshotcmd.NewFork(&a.Env, ofWhatThereIs()),
+		imagecmd.New(&a.Env), imagecmd.NewPrune(&a.Env),
 		newDoctor(a), newConform(a), newVersion(a), newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp())

@@ -36,6 +36,7 @@ func TestContainer(t *testing.T) {
 		status = statusOf(t, cmd.Run())
 		return out.String(), errs.String(), status
 	}
+	const matches = -1 // status 0, and an output that holds the text
 	for _, test := range []struct {
 		stdin  string
 		args   []string
@@ -61,8 +62,22 @@ func TestContainer(t *testing.T) {
 		{"", []string{"jobs", "start", "--key", "far", "--", "sh", "-c", "echo job; exit 6"}, "job-1\n", 0},
 		{"", []string{"jobs", "wait", "--key", "far", "job-1"}, "", 6},
 		{"", []string{"jobs", "logs", "--key", "far", "job-1"}, "job\n", 0},
+		{"", []string{"suspend", "--key", "far"}, "suspended far\n", 0},
+		{"", []string{"ls", "--json"}, `"state":"paused"`, matches},
+		{"", []string{"resume", "--key", "far"}, "resumed far\n", 0},
+		{"", []string{"snapshot", "--key", "far", "--id", "s1"}, "s1\n", 0},
+		{"", []string{"snapshots", "--json"}, `"id":"s1"`, matches},
+		{"", []string{"restore", "s1", "--key", "near"}, "near\n", 0},
+		{"", []string{"cat", "near:/tmp/d/f"}, "a\x00\xff", 0},
+		{"", []string{"snapshots", "rm", "s1"}, "removed s1\n", 0},
+		{"", []string{"restore", "s1", "--key", "other"}, "", 4},
+		{"", []string{"fork", "near", "--key", "nearer", "--read-only-root"}, "nearer\n", 0},
+		{"", []string{"down", "--key", "near", "--key", "nearer"}, "removed near\nremoved nearer\n", 0},
+		{"", []string{"suspend", "--key", "none"}, "", 4},
 		{"", []string{"down", "--key", "far"}, "removed far\n", 0},
 		{"", []string{"ls", "--json"}, "", 0},
+		{"", []string{"up", "--backend", "docker", "--image", image, "--key", "web", "--network", "open", "--publish", "127.0.0.1::8080", "--mount", "out:/m:ro", "--label", "team=blue", "--env", "TOKEN=hunter2hunter2", "--secret", "TOKEN"}, "web\n", 0},
+		{"", []string{"exec", "--key", "web", "--", "sh", "-c", "echo $TOKEN; ls /m; touch /m/x 2>/dev/null || echo kept"}, "hunter2hunter2\nf\nkept\n", 0},
 	} {
 		if test.args[len(test.args)-1] == "/sys/fs/cgroup/pids/pids.max" {
 			if _, err := exec.Command("test", "-e", "/sys/fs/cgroup/pids").Output(); err != nil {
@@ -70,8 +85,32 @@ func TestContainer(t *testing.T) {
 			}
 		}
 		stdout, stderr, status := run(test.stdin, test.args...)
+		if test.status == matches && status == 0 && strings.Contains(stdout, test.stdout) {
+			continue
+		}
 		if stdout != test.stdout || status != test.status {
 			t.Errorf("%q: status %d, stdout %q, want %d, %q; stderr:\n%s", test.args, status, stdout, test.status, test.stdout, stderr)
 		}
 	}
+	// What a container has of the machine and shows there is said, its secrets are not.
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"info --key web --json", []string{`"mounts":[{"source":"` + filepath.Join(model.Dir, "out") + `","target":"/m","read_only":true}]`, `"ports":[{"container":8080,"host":`}},
+		{"info --key web", []string{"/out at /m, read-only", "8080/tcp at 127.0.0.1:"}},
+		{"ls --json", []string{`"key":"web"`}},
+		{"down --key web", []string{"removed web"}},
+	} {
+		stdout, stderr, status := run("", strings.Fields(test.args)...)
+		for _, text := range test.want {
+			if !strings.Contains(stdout, text) {
+				t.Errorf("berth %s: status %d, no %s in %s%s", test.args, status, text, stdout, stderr)
+			}
+		}
+		if strings.Contains(stdout+stderr, "hunter2") {
+			t.Errorf("berth %s shows a secret: %s%s", test.args, stdout, stderr)
+		}
+	}
+	tryImages(t, model.Dir, image, run)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ type statusLine struct {
 	// those that are hidden from them.
 	Writes []string `json:"writes,omitempty"`
 	Hides  []string `json:"hides,omitempty"`
+	// Mounts and Ports are what a container has of the engine's machine, and shows there.
+	Mounts []spec.Mount         `json:"mounts,omitempty"`
+	Ports  []spec.PublishedPort `json:"ports,omitempty"`
 	// Limits are those in force; what follows is what the place uses of its memory.
 	Limits          spec.Limits `json:"limits,omitzero"`
 	MemoryBytes     int64       `json:"memory_bytes,omitempty"`
@@ -95,8 +99,16 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	var ports []spec.PublishedPort
+	if caps.PublishedPorts {
+		if ports, err = sb.PublishedPorts(ctx); err != nil {
+			return err
+		}
+	}
 	if a.JSON {
-		return a.Print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: newStatusLine(st)})
+		line := newStatusLine(st)
+		line.Mounts, line.Ports = st.Mounts, ports
+		return a.Print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: line})
 	}
 	rows := [][]string{
 		{"key", string(sb.Key())},
@@ -120,7 +132,25 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	for _, path := range st.Hidden {
 		rows = append(rows, []string{"hides", path})
 	}
+	rows = append(rows, outsideRows(st.Mounts, ports)...)
 	return a.Table(rows)
+}
+
+// outsideRows says what a container has of the engine's machine, and shows there.
+func outsideRows(mounts []spec.Mount, ports []spec.PublishedPort) [][]string {
+	var rows [][]string
+	for _, m := range mounts {
+		text := m.Source + " at " + m.Target
+		if m.ReadOnly {
+			text += ", read-only"
+		}
+		rows = append(rows, []string{"mounts", text})
+	}
+	for _, p := range ports {
+		host := net.JoinHostPort(p.Address, strconv.Itoa(p.Host))
+		rows = append(rows, []string{"publishes", strconv.Itoa(p.Container) + "/" + string(p.Protocol) + " at " + host})
+	}
+	return rows
 }
 
 // usageRows says what the place uses of what it may use.
@@ -228,7 +258,7 @@ func capsRows(c spec.Caps) [][]string {
 	for _, l := range []struct {
 		name string
 		have bool
-	}{{"memory", c.LimitMemory}, {"pids", c.LimitPIDs}, {"cpu", c.LimitCPU}} {
+	}{{"memory", c.LimitMemory}, {"pids", c.LimitPIDs}, {"cpu", c.LimitCPU}, {"disk", c.LimitDisk}, {"gpus", c.GPUs}} {
 		if l.have {
 			limits = append(limits, l.name)
 		}

@@ -65,6 +65,7 @@ func home(t testing.TB, dir string) []string {
 		"GORACE=atexit_sleep_ms=0",
 		// A test must not find the engine or the hosts of whoever runs it.
 		"DOCKER_HOST=unix://" + filepath.Join(dir, "no-engine.sock"),
+		"CONTAINER_HOST=unix://" + filepath.Join(dir, "no-service.sock"),
 	}
 }
 

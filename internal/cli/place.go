@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/cli/console"
+	"github.com/berth-dev/berth/internal/cli/snapshotcmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/config"
 )
@@ -25,6 +27,16 @@ type placeFlags struct {
 	idleTimeout time.Duration
 	ttl         time.Duration
 	replace     bool
+	build       string
+	buildFlags  verb.BuildFlags
+	// made: the image is that of something that there is, and no flag's.
+	made bool
+}
+
+// ofWhatThereIs are the flags of verbs that make a sandbox of what another one has left.
+func ofWhatThereIs() snapshotcmd.Place {
+	f := &placeFlags{made: true}
+	return snapshotcmd.Place{Add: f.add, Spec: f.spec}
 }
 
 // placeSettings are the settings that say what a sandbox is.
@@ -34,12 +46,19 @@ var placeSettings = []string{
 }
 
 func (f *placeFlags) add(flags *pflag.FlagSet) {
-	verb.AddSettings(flags, placeSettings...)
+	settings := slices.DeleteFunc(slices.Clone(placeSettings), func(s string) bool { return f.made && s == "image" })
+	verb.AddSettings(flags, settings...)
+	verb.AddSettings(flags, verb.ContainerSettings()...)
 	verb.AddKey(flags, &f.key, "`KEY` by which the sandbox is kept and found again")
 	flags.StringVar(&f.workdir, "workdir", "", "`DIR` of the sandbox where commands run (default: the current one, where the sandbox is on this machine)")
 	flags.StringVar(&f.root, "workspace-root", "", "confine the file verbs, not the commands, to this `DIR` of the sandbox, links included")
 	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "end the sandbox after `DURATION` without a client and a command")
 	flags.DurationVar(&f.ttl, "ttl", 0, "end the sandbox `DURATION` after its start")
+	if f.made {
+		return
+	}
+	flags.StringVar(&f.build, "build", "", "build the image from this `DIR`, unless that has been done; excludes --image")
+	f.buildFlags.Add(flags)
 	flags.BoolVar(&f.replace, "replace", false, "remove a sandbox that has the key and another specification, and make a new one")
 }
 
@@ -52,15 +71,18 @@ func (f *placeFlags) spec(c *config.Config, b all.Backend) (berth.Spec, error) {
 		Key: berth.Key(f.key), Workdir: f.workdir, WorkspaceRoot: f.root, Isolation: c.Isolation, Network: c.Network,
 		Limits: limits, Hardening: hardening, IdleTimeout: f.idleTimeout, TTL: f.ttl,
 	}
-	if b.Container || c.Given("image") {
+	if !f.made && (b.Container || c.Given("image")) {
 		s.Image = c.Image
-	}
-	if b.Container && s.Image == "" {
-		return s, verb.Usage("the %s backend needs --image: what the sandbox is made of", b.Name)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return s, verb.Usage("the current directory cannot be had: %w", err)
+	}
+	if err := f.addBuild(c, &s, dir); err != nil {
+		return s, err
+	}
+	if b.Container && !f.made && s.Image == "" && s.Build == nil {
+		return s, verb.Usage("the %s backend needs --image or --build: what the sandbox is made of", b.Name)
 	}
 	if b.Local {
 		s.Workdir = absolute(dir, f.workdir)
@@ -74,7 +96,25 @@ func (f *placeFlags) spec(c *config.Config, b all.Backend) (berth.Spec, error) {
 	if b.Local || c.Given("hide") {
 		s.HiddenPaths = allAbsolute(dir, c.Hidden)
 	}
+	verb.AddContainer(&s, c, b, dir)
 	return s, nil
+}
+
+// addBuild adds what the image is built from. It goes before an image that file or
+// environment name.
+func (f *placeFlags) addBuild(c *config.Config, s *berth.Spec, dir string) error {
+	switch {
+	case f.build == "" && f.buildFlags.Given():
+		return verb.Usage("--dockerfile and --build-arg go with --build DIR")
+	case f.build == "":
+		return nil
+	case c.Given("image"):
+		return verb.Usage("--image and --build exclude each other")
+	}
+	var err error
+	s.Image = ""
+	s.Build, err = f.buildFlags.Build(c, dir, f.build)
+	return err
 }
 
 // absolute is filepath.Abs for a directory that is known.

@@ -22,12 +22,15 @@ has left it.`,
 		Example: `  berth up --key session-1
   berth up --key build --backend docker --image golang:1.26 --memory 2g --ttl 8h
   berth up --key session-1 --network open --replace
+  berth up --key web --backend docker --image nginx --network open --publish 8080:80 --mount .:/usr/share/nginx/html:ro
+  berth up --key agent --backend docker --image debian --isolation strict --env TOKEN --secret TOKEN
   key=$(berth up) && berth exec --key "$key" -- make`,
 		Args: verb.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, &place, env) },
 	}
 	place.add(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&env, "env", "e", nil, "`NAME=VALUE` for the environment of every command, or NAME to take the value from ours; repeatable")
+	verb.AddSettings(cmd.Flags(), "secrets")
 	a.AddCompletions(cmd)
 	return cmd
 }
@@ -42,6 +45,9 @@ func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
 		return err
 	}
 	if s.Env, err = verb.Environment(a.Config, env); err != nil {
+		return err
+	}
+	if err := verb.KeepSecrets(&s, a.Config, b); err != nil {
 		return err
 	}
 	sb, err := a.provision(cmd.Context(), d, s, place.replace)

@@ -45,9 +45,12 @@ type Config struct {
 	Writable []string
 	Hidden   []string
 	Image    string
+	// Container is for the backends whose places are containers.
+	Container Container
 
 	SSH        SSH
-	DockerHost string // "": the engine's own default
+	Docker     Docker
+	PodmanHost string // "": the usual service, root's or this user's
 	Sandbox    Sandbox
 
 	Color bool // see Colour
@@ -59,8 +62,9 @@ type Config struct {
 	// that would be ignored otherwise.
 	Unknown []string
 
-	environ map[string]string
-	given   map[string]bool
+	environ  map[string]string
+	given    map[string]bool
+	readFile func(name string) ([]byte, error)
 }
 
 // SSH says which host the ssh backend uses, and how.
@@ -71,6 +75,15 @@ type SSH struct {
 	Agent      string // socket of an ssh-agent
 	KnownHosts string
 	Dir        string // where places live on that host
+}
+
+// Docker says which Docker engine is meant, as Docker's command line does; see
+// docker.Options. What is set for a higher source goes before what is set for a lower
+// one, and in one source the host before the context.
+type Docker struct {
+	Host, Context, ConfigDir string
+	TLS                      bool
+	TLSDir                   string
 }
 
 // Value is one resolved setting.
@@ -105,9 +118,9 @@ func Load(s Sources) (*Config, error) {
 // the others, which have their defaults: for a program that says what is wrong. A file
 // with a mistake counts as empty. The errors are *spec.Errors.
 func LoadAll(s Sources) (*Config, []error) {
-	c := &Config{environ: environMap(s.Environ), Color: Colour(s.Environ), given: map[string]bool{}}
+	c := &Config{environ: environMap(s.Environ), Color: Colour(s.Environ), given: map[string]bool{}, readFile: s.ReadFile}
 	var wrong []error
-	file, err := c.readFile(s)
+	file, err := c.findFile(s)
 	if err != nil {
 		wrong = append(wrong, err)
 		file = &document{}
@@ -230,8 +243,8 @@ func (c *Config) expand(s *Setting, f candidate) ([]string, error) {
 	return out, nil
 }
 
-// readFile finds and parses the configuration file. The document is never nil.
-func (c *Config) readFile(s Sources) (*document, error) {
+// findFile finds and parses the configuration file. The document is never nil.
+func (c *Config) findFile(s Sources) (*document, error) {
 	name, named := c.environ["BERTH_CONFIG"], true
 	if given := s.Flags["config"]; len(given) > 0 {
 		name = given[0]

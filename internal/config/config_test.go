@@ -85,7 +85,12 @@ job_owner = "ci"
 writable = ["/w", "~/w"]
 hide = ["/h"]
 image = "busybox"
+mounts = ["/a:/b:ro", "~/c:/d"]
+publish = ["8080:80"]
+network_mode = "blue"
+labels = ["team=blue"]
 docker.host = "tcp://engine:2375"
+podman.host = "ssh://engine"
 
 [sandbox]
 pids = 7
@@ -94,6 +99,10 @@ memory_bytes = 1048576
 cap_drop = ["cap_chown", "ALL"]
 read_only_root = true
 user = 1000
+no_new_privileges = true
+runtime = "runsc"
+disk_bytes = 1024
+gpus = 2
 
 [ssh]
 addr = "far:22"
@@ -109,12 +118,16 @@ dir = "d"
 		Isolation: spec.IsolationStrict, Network: spec.NetworkOpen, Timeout: 90 * time.Second,
 		NoOutputTimeout: 45 * time.Second, Shell: "/bin/bash", JobOwner: "ci", Audit: true,
 		Writable: []string{"/w", "/home/me/w"}, Hidden: []string{"/h", "/h2"}, Image: "busybox",
-		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, DockerHost: "tcp://engine:2375",
-		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000"},
-		Color:   true,
+		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, Docker: Docker{Host: "tcp://engine:2375"}, PodmanHost: "ssh://engine",
+		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000", NoNewPrivileges: true, Runtime: "runsc", DiskBytes: 1024, GPUs: 2},
+		Container: Container{
+			Mounts: []spec.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "/home/me/c", Target: "/d"}},
+			Ports:  []spec.PublishedPort{{Host: 8080, Container: 80}}, NetworkMode: "blue", Labels: map[string]string{"team": "blue"},
+		},
+		Color: true,
 	}
 	got := *c
-	got.Values, got.environ, got.given = nil, nil, nil
+	got.Values, got.environ, got.given, got.readFile = nil, nil, nil, nil
 	if diff := cmp.Diff(want, &got, cmp.AllowUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}

@@ -34,9 +34,14 @@ const maxUID = 1<<31 - 1
 type Sandbox struct {
 	PIDs, CPUMillis, MemoryBytes *int64
 	// DropCaps is nil where it is unset, and empty for "none".
-	DropCaps     []string
-	ReadOnlyRoot bool
-	User         string
+	DropCaps        []string
+	ReadOnlyRoot    bool
+	User            string
+	NoNewPrivileges bool
+	Seccomp         string // the profile itself
+	Runtime         string
+	DiskBytes       int64
+	GPUs            int // -1: all
 }
 
 // Containers returns what every container gets that is created: what is set, by
@@ -48,8 +53,13 @@ func (c *Config) Containers() (spec.Limits, spec.Hardening) {
 		PIDs:        valueOr(s.PIDs, DefaultPIDs),
 		CPUMillis:   valueOr(s.CPUMillis, DefaultCPUMillis),
 		MemoryBytes: valueOr(s.MemoryBytes, 0),
+		DiskBytes:   s.DiskBytes,
+		GPUs:        s.GPUs,
 	}
-	h := spec.Hardening{DropCaps: slices.Clone(s.DropCaps), ReadOnlyRoot: s.ReadOnlyRoot, User: s.User}
+	h := spec.Hardening{
+		DropCaps: slices.Clone(s.DropCaps), ReadOnlyRoot: s.ReadOnlyRoot, User: s.User,
+		NoNewPrivileges: s.NoNewPrivileges, Seccomp: s.Seccomp, Runtime: s.Runtime,
+	}
 	if s.DropCaps == nil {
 		h.DropCaps = DefaultDropCaps()
 	}
@@ -76,8 +86,21 @@ func (c *Config) Demanded() (spec.Limits, spec.Hardening) {
 		h.DropCaps = slices.Clone(s.DropCaps)
 	}
 	h.ReadOnlyRoot = s.ReadOnlyRoot && c.Given("sandbox.read_only_root")
-	if c.Given("sandbox.user") {
-		h.User = s.User
+	h.NoNewPrivileges = s.NoNewPrivileges && c.Given("sandbox.no_new_privileges")
+	for _, knob := range []struct {
+		key   string
+		field *string
+		value string
+	}{{"sandbox.user", &h.User, s.User}, {"sandbox.seccomp", &h.Seccomp, s.Seccomp}, {"sandbox.runtime", &h.Runtime, s.Runtime}} {
+		if c.Given(knob.key) {
+			*knob.field = knob.value
+		}
+	}
+	if c.Given("sandbox.disk_bytes") {
+		l.DiskBytes = s.DiskBytes
+	}
+	if c.Given("sandbox.gpus") {
+		l.GPUs = s.GPUs
 	}
 	return l, h
 }

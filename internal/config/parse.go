@@ -89,12 +89,12 @@ func jobOwner(c *Config, texts []string) error {
 	return nil
 }
 
-func dockerHost(c *Config, texts []string) error {
+func engineHost(field *string, texts []string) error {
 	scheme, rest, ok := strings.Cut(one(texts), "://")
 	if !ok || scheme == "" || rest == "" {
-		return fmt.Errorf("%q is not an engine's address: want unix:///path or tcp://host:port", one(texts))
+		return fmt.Errorf("%q is not an engine's address: want unix:///path, tcp://host:port or ssh://user@host", one(texts))
 	}
-	c.DockerHost = one(texts)
+	*field = one(texts)
 	return nil
 }
 

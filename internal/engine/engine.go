@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine/address"
 	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -25,27 +25,17 @@ const (
 	ProcessLimit = 2 * time.Minute
 	// CleanupLimit bounds what is tidied up after the caller has gone.
 	CleanupLimit = 15 * time.Second
-	// dialLimit bounds the connection to the engine alone.
-	dialLimit = 10 * time.Second
 )
-
-// Options say which engine is meant. The zero value means the dialect's usual one on
-// this machine.
-type Options struct {
-	// Host is the engine's address: unix:///path, or tcp://host:port without
-	// TLS. "": the dialect's Host.
-	Host string
-}
 
 // Engine is the one way to an engine: every request passes through Do. It is safe for
 // concurrent use, and keeps what it has learnt of the engine.
 type Engine struct {
 	Dialect
 
-	api  *client.Client
-	host string
-	// named: the caller chose the address; nobody has to have set it otherwise.
-	named bool
+	api *client.Client
+	at  *address.Address
+
+	gates gates
 
 	recognised atomic.Bool // it has said that it is an engine
 
@@ -58,45 +48,36 @@ type Facts struct {
 	Arch              string // a GOARCH
 	CPUs              int
 	Memory, PIDs, CPU bool // the limits that its kernel offers
+	Offers
 }
 
-// New returns the engine at an address. It makes no call.
-func New(d Dialect, o Options) (*Engine, error) {
-	host, named := o.Host, o.Host != ""
-	if !named {
-		host = d.Host
-	}
-	u, err := url.Parse(host)
+// New returns the engine that o means; where it names none, the dialect's usual one. It
+// makes no call. The error is a *spec.Error.
+func New(d Dialect, o address.Options) (*Engine, error) {
+	at, err := address.New(d.Host, o)
 	if err != nil {
-		return nil, badHost(host)
+		return nil, err
 	}
-	opts := []client.Opt{client.WithHost(host), client.WithUserAgent("berth")}
-	switch u.Scheme {
-	case "unix", "tcp", "http":
-		// The SDK turns a failed dial into prose; this keeps the cause.
-		opts = append(opts, client.WithDialContext(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if u.Scheme == "unix" {
-				network, addr = "unix", u.Path
-			}
-			conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, network, addr)
+	opts := []client.Opt{client.WithUserAgent("berth")}
+	if at.Dial == nil {
+		opts = append(opts, client.WithHost(at.Host))
+	} else {
+		// To the SDK every engine is behind a socket: it then neither asks for a proxy
+		// nor connects in a way of its own. It turns a failed dial into prose; this
+		// keeps the cause.
+		opts = append(opts, client.WithHost("unix:///engine"), client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := at.Dial(ctx)
 			if err != nil {
 				return nil, &dialError{err}
 			}
 			return conn, nil
 		}))
-	case "npipe":
-	default:
-		return nil, badHost(host)
 	}
 	api, err := client.New(opts...)
 	if err != nil {
-		return nil, badHost(host)
+		return nil, &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("engine address %.128q: %w", at.Host, err), Hint: d.NamedHint}
 	}
-	return &Engine{Dialect: d, api: api, host: host, named: named}, nil
-}
-
-func badHost(host string) error {
-	return &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("engine address %.128q: want unix:///path or tcp://host:port", host), Hint: "for an engine on another machine use the ssh backend, or forward its socket"}
+	return &Engine{Dialect: d, api: api, at: at}, nil
 }
 
 // dialError is a connection that was never made: nothing was sent. Its text says
@@ -166,7 +147,13 @@ func (e *Engine) recognise(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case err == nil, cerrdefs.IsNotFound(err), cerrdefs.IsNotImplemented(err):
-		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s is no %s engine", e.host, e.Title), Hint: e.absentHint()}
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s is no %s engine", e.at.Host, e.Title), Hint: e.absentHint()}
+	case cerrdefs.IsInvalidArgument(err) && ping.APIVersion == "":
+		// To one who speaks plainly a server that wants TLS says that he is wrong.
+		return &spec.Error{
+			Code: spec.CodeUnavailable, Err: fmt.Errorf("what answers at %s does not speak plain HTTP", e.at.Host),
+			Hint: "if it is an engine with TLS, set DOCKER_TLS_VERIFY and DOCKER_CERT_PATH",
+		}
 	case cerrdefs.IsInvalidArgument(err):
 		return &spec.Error{
 			Code: spec.CodeUnsupported, Hint: "install a newer engine: " + e.Oldest + " or later",
@@ -176,18 +163,37 @@ func (e *Engine) recognise(ctx context.Context) error {
 	return e.classify(Call{What: "ask the engine for its version"}, err)
 }
 
-// classify gives an error of the SDK its code: by type and by status, never by its
-// words, some of which come from inside a container.
+// classify gives an error of the SDK its code: by type and by status, and not by its
+// words, some of which come from inside a container; but for those of the kernel at the
+// end of them.
 func (e *Engine) classify(c Call, err error) error {
 	out := &spec.Error{Err: &engineError{what: c.What, err: err}}
-	var d *dialError
+	var (
+		d     *dialError
+		ended *address.EndError
+	)
+	if errors.As(err, &d) {
+		// The way to the engine knows best what is wrong with it.
+		if e, ok := errors.AsType[*spec.Error](d.cause); ok {
+			return e
+		}
+	}
 	switch {
+	case errors.As(err, &ended):
+		out.Code, out.Err, out.Hint = spec.CodeUnavailable, ended, ended.Hint
+		if c.Changes {
+			out.Code = spec.CodeUnknownOutcome
+		}
+	case address.Refused(err):
+		out.Code, out.Hint = spec.CodePermission, address.RefusedHint
 	case errors.As(err, &d) && errors.Is(d.cause, fs.ErrPermission):
-		out.Code, out.Err = spec.CodePermission, fmt.Errorf("engine at %s: %w", e.host, d.cause)
+		out.Code, out.Err = spec.CodePermission, fmt.Errorf("engine at %s: %w", e.at.Host, d.cause)
 		out.Hint = e.ClosedHint
 	case errors.As(err, &d):
-		out.Code, out.Err = spec.CodeUnavailable, fmt.Errorf("engine at %s: %w", e.host, d.cause)
+		out.Code, out.Err = spec.CodeUnavailable, fmt.Errorf("engine at %s: %w", e.at.Host, d.cause)
 		out.Hint = e.absentHint()
+	case cerrdefs.IsInternal(err) && strings.HasSuffix(err.Error(), fullDisk):
+		out.Code = spec.CodeNoSpace
 	case cerrdefs.IsNotFound(err):
 		out.Code = spec.CodeNotFound
 	case cerrdefs.IsInvalidArgument(err):
@@ -203,12 +209,18 @@ func (e *Engine) classify(c Call, err error) error {
 	default:
 		out.Code = spec.CodeUnavailable
 	}
+	if out.Hint == "" {
+		out.Hint = e.advice(err.Error())
+	}
 	return out
 }
 
 // absentHint is the advice where no engine answers at the address.
 func (e *Engine) absentHint() string {
-	if e.named {
+	switch {
+	case e.at.Context != "":
+		return fmt.Sprintf("the docker context %q points there: start the engine of that address, or choose another (DOCKER_CONTEXT, docker context use default)", e.at.Context)
+	case e.at.Named:
 		return e.NamedHint
 	}
 	return e.AbsentHint
@@ -259,7 +271,7 @@ func (e *Engine) Probe(ctx context.Context, auth driver.Authority) (Facts, error
 		if err == nil && info.OSType != "" && info.OSType != "linux" {
 			return spec.New(spec.CodeUnsupported, fmt.Sprintf("the engine runs %.16q containers, not linux ones", info.OSType))
 		}
-		f = Facts{Arch: goarch(info.Architecture), CPUs: info.NCPU, Memory: info.MemoryLimit && info.SwapLimit, PIDs: info.PidsLimit, CPU: info.CPUCfsQuota}
+		f = Facts{Arch: goarch(info.Architecture), CPUs: info.NCPU, Memory: info.MemoryLimit && info.SwapLimit, PIDs: info.PidsLimit, CPU: info.CPUCfsQuota, Offers: offers(&info)}
 		return err
 	})
 	if err != nil {

@@ -1,19 +1,26 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine/address"
 	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 )
 
 // A socket that is closed to this user is permission, with what opens it.
 func TestClosedSocket(t *testing.T) {
-	e := &Engine{Dialect: Docker(), host: "unix:///s"}
+	e := &Engine{Dialect: Docker(), at: &address.Address{Host: "unix:///s"}}
 	err := e.classify(Call{What: "x"}, fmt.Errorf("error during connect: %w", &dialError{&net.OpError{Op: "dial", Err: syscall.EACCES}}))
 	if !errors.Is(err, spec.ErrPermission) || !strings.Contains(spec.HintOf(err), "docker group") {
 		t.Errorf("%v (hint %q); want permission", err, spec.HintOf(err))
@@ -22,10 +29,37 @@ func TestClosedSocket(t *testing.T) {
 
 // The advice for an engine that is absent does not say of DOCKER_HOST what is not so.
 func TestAbsentHint(t *testing.T) {
-	if hint := (&Engine{Dialect: Docker()}).absentHint(); !strings.Contains(hint, "start dockerd") || !strings.Contains(hint, "docker.io") {
+	if hint := (&Engine{Dialect: Docker(), at: &address.Address{}}).absentHint(); !strings.Contains(hint, "start dockerd") || !strings.Contains(hint, "docker.io") {
 		t.Errorf("without an address: %q", hint)
 	}
-	if hint := (&Engine{Dialect: Docker(), named: true}).absentHint(); !strings.Contains(hint, "points there") {
+	if hint := (&Engine{Dialect: Docker(), at: &address.Address{Named: true}}).absentHint(); !strings.Contains(hint, "points there") {
 		t.Errorf("with an address: %q", hint)
+	}
+}
+
+// A full disk of the engine's machine is no_space, with what helps; the same words inside
+// an answer, where an image's may stand, are not.
+func TestFullDisk(t *testing.T) {
+	for answer, want := range map[string]error{
+		"mkdir /var/lib/docker/overlay2/x: no space left on device":                       spec.ErrNoSpace,
+		"oci runtime error: \": no space left on device\" is not a program that there is": spec.ErrUnavailable,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Api-Version", "1.41")
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasSuffix(r.URL.Path, "/containers/create") {
+				w.WriteHeader(http.StatusInternalServerError)
+				fmt.Fprintf(w, `{"message":%q}`, answer)
+			}
+		}))
+		t.Cleanup(server.Close)
+		e, err := New(Docker(), address.Options{Host: "tcp://" + server.Listener.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Create(context.Background(), driver.Authority{}, client.ContainerCreateOptions{Config: &container.Config{Image: "x"}})
+		if !errors.Is(err, want) || errors.Is(want, spec.ErrNoSpace) && !strings.Contains(spec.HintOf(err), "berth prune") {
+			t.Errorf("%s: %v (hint %q); want %v", answer, err, spec.HintOf(err), want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,17 +45,16 @@ func (e *Engine) Inspect(ctx context.Context, auth driver.Authority, id string) 
 	if c.ID != id && c.Name != "/"+id {
 		return nil, spec.New(spec.CodeNotFound, "inspect container: the engine answered with another one")
 	}
+	c.State.Status = e.state(c.State.Status)
 	return &c, nil
 }
 
-// List returns the containers, running or not, that carry all of the labels.
-func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[string]string, states ...string) ([]container.Summary, error) {
+// List returns the containers that carry all of the labels and are in one of the states;
+// without states, in any.
+func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[string]string, states ...container.ContainerState) ([]container.Summary, error) {
 	filters := make(client.Filters)
 	for k, v := range labels {
 		filters.Add("label", k+"="+v)
-	}
-	if len(states) > 0 {
-		filters.Add("status", states...)
 	}
 	var items []container.Summary
 	err := e.Do(ctx, Call{Authority: auth, What: "list containers"}, func(ctx context.Context, api *client.Client) error {
@@ -62,6 +62,12 @@ func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[str
 		items = res.Items
 		return err
 	})
+	for i := range items {
+		items[i].State = e.state(items[i].State)
+	}
+	if len(states) > 0 { // an engine refuses to look for a state that it does not know
+		items = slices.DeleteFunc(items, func(c container.Summary) bool { return !slices.Contains(states, c.State) })
+	}
 	return items, err
 }
 
@@ -75,7 +81,7 @@ func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.Con
 		return err
 	})
 	switch {
-	case cerrdefs.IsConflict(err):
+	case cerrdefs.IsConflict(err), e.Taken != nil && e.Taken(err):
 		return "", ErrTaken
 	case cerrdefs.IsNotFound(err):
 		return "", &spec.Error{Code: spec.CodeNotFound, Err: errors.New("image " + o.Config.Image + " is not on the engine"), Hint: e.Name + " pull " + o.Config.Image}
@@ -117,6 +123,19 @@ func (e *Engine) Remove(ctx context.Context, auth driver.Authority, id string) e
 // RemoveHelper removes a helper and leaves the volumes, which are a place's.
 func (e *Engine) RemoveHelper(ctx context.Context, auth driver.Authority, id string) error {
 	return e.removeWith(ctx, auth, id, client.ContainerRemoveOptions{Force: true})
+}
+
+// Discard removes a container that does not run, with its anonymous volumes. One that
+// runs after all is left alone, and is no error; nor is one that is gone.
+func (e *Engine) Discard(ctx context.Context, auth driver.Authority, id string) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "remove container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true})
+		return err
+	})
+	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // removeWith asks again while somebody else's removal is under way: the engine then
@@ -220,10 +239,31 @@ func fileMissing(err error) error {
 	return err
 }
 
+// VolumeCreate creates a volume; one of this name that exists is no error, and keeps its
+// labels.
+func (e *Engine) VolumeCreate(ctx context.Context, auth driver.Authority, name string, labels map[string]string) error {
+	return e.Do(ctx, Call{Authority: auth, What: "create volume", Changes: true}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: labels})
+		return err
+	})
+}
+
 // VolumeExists reports whether there is a volume of this name.
 func (e *Engine) VolumeExists(ctx context.Context, auth driver.Authority, name string) (bool, error) {
 	err := e.Do(ctx, Call{Authority: auth, What: "inspect volume"}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+		return err
+	})
+	if cerrdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Network reports whether the engine has a network of this name. It makes none.
+func (e *Engine) Network(ctx context.Context, auth driver.Authority, name string) (bool, error) {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect network"}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 		return err
 	})
 	if cerrdefs.IsNotFound(err) {

@@ -27,6 +27,9 @@ type Reader struct {
 	left int64  // of its content
 	pad  int64  // after it
 	err  error
+
+	top     string // with Options.Container: the element that stands for the directory
+	skipped int
 }
 
 // NewReader returns a Reader of the archive in src, which it reads to its end, and in
@@ -49,6 +52,9 @@ func (r *Reader) Next() (*Header, error) {
 	r.err = err
 	return h, err
 }
+
+// Skipped is how many entries have been passed over.
+func (r *Reader) Skipped() int { return r.skipped }
 
 // Read reads the content of the entry.
 func (r *Reader) Read(p []byte) (int, error) {
@@ -212,6 +218,9 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		h.Type = Hardlink
 		h.Target = strings.TrimPrefix(h.Target, "./")
 	default:
+		if r.gate.o.Container && flagNames[raw.flag] != "" && h.Size == 0 {
+			return r.omit()
+		}
 		what := flagNames[raw.flag]
 		if what == "" {
 			what = fmt.Sprintf("an entry of type %q", raw.flag)
@@ -234,6 +243,17 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		}
 		h.Path = strings.TrimSuffix(h.Path, "/")
 	}
+	if r.gate.o.Container {
+		if wrong := r.strip(h); wrong != "" {
+			return nil, r.refuse(BadPath, "%s", wrong)
+		}
+		if h.Path == "" {
+			return nil, r.gate.room(r.name)
+		}
+		if h.Type == Symlink && r.gate.o.OmitLinks && Escapes(h.Path, h.Target) {
+			return r.omit()
+		}
+	}
 	if err := r.gate.admit(h); err != nil {
 		return nil, r.raw(err)
 	}
@@ -241,6 +261,38 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		r.left, r.pad = h.Size, padded(h.Size)-h.Size
 	}
 	return h, nil
+}
+
+// omit passes over an entry.
+func (r *Reader) omit() (*Header, error) {
+	r.skipped++
+	return nil, r.gate.room(r.name)
+}
+
+// strip takes the element off that stands for the directory. The path of the directory
+// itself is "" then.
+func (r *Reader) strip(h *Header) (wrong string) {
+	top, rest, below := strings.Cut(h.Path, "/")
+	if r.top == "" {
+		if wrong := wrongPath(top); wrong != "" {
+			return wrong
+		}
+		r.top = top
+	}
+	switch {
+	case top != r.top:
+		return "it is not below " + r.top
+	case !below && h.Type != Dir:
+		return "it stands for the directory, and is none"
+	case h.Type == Hardlink:
+		target, ok := strings.CutPrefix(h.Target, r.top+"/")
+		if !ok {
+			return "its target is not below " + r.top
+		}
+		h.Target = target
+	}
+	h.Path = rest
+	return ""
 }
 
 // raw makes err name the entry as the archive does.

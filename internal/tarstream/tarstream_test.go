@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -435,4 +436,53 @@ func FuzzSealed(f *testing.F) {
 		}
 		compare(t, data)
 	})
+}
+
+// TestContainer defends: of an engine's archive of a directory what remains is what lies
+// below it, without what is no file, and nothing outside of it is meant by any name.
+func TestContainer(t *testing.T) {
+	tests := []struct {
+		name    string
+		headers []tar.Header
+		omit    bool
+		want    []string
+		skipped int
+		reason  tarstream.Reason
+	}{
+		{name: "below one element", headers: []tar.Header{dir("w/"), file("w/a", "1"), dir("w/d/"), hard("w/d/b", "w/a"), link("w/d/l", "../a")}, want: []string{"a", "d", "d/b->a", "d/l->../a"}},
+		{name: "what is no file", headers: []tar.Header{dir("w/"), special(tar.TypeFifo, "w/p"), special(tar.TypeChar, "w/c"), file("w/a", "1")}, want: []string{"a"}, skipped: 2},
+		{name: "a link that leads out", headers: []tar.Header{dir("w/"), link("w/l", "../x")}, reason: tarstream.BadSymlink},
+		{name: "is left out", headers: []tar.Header{dir("w/"), link("w/l", "../x"), link("w/m", "/etc")}, omit: true, skipped: 2},
+		{name: "another element", headers: []tar.Header{dir("w/"), file("v/a", "1")}, reason: tarstream.BadPath},
+		{name: "up", headers: []tar.Header{file("../a", "1")}, reason: tarstream.BadPath},
+		{name: "up below", headers: []tar.Header{file("w/../a", "1")}, reason: tarstream.BadPath},
+		{name: "absolute", headers: []tar.Header{file("/w/a", "1")}, reason: tarstream.BadPath},
+		{name: "a file for the directory", headers: []tar.Header{file("w", "1")}, reason: tarstream.BadPath},
+		{name: "a hard link out", headers: []tar.Header{dir("w/"), hard("w/b", "v/a")}, reason: tarstream.BadPath},
+		{name: "a hard link to what is left out", headers: []tar.Header{dir("w/"), special(tar.TypeFifo, "w/p"), hard("w/b", "w/p")}, reason: tarstream.BadHardlink},
+		{name: "twice", headers: []tar.Header{file("w/a", "1"), file("w/a", "2")}, reason: tarstream.Duplicate},
+	}
+	for _, tt := range tests {
+		r := tarstream.NewReader(bytes.NewReader(archive(t, tt.headers...)), tarstream.Options{Container: true, OmitLinks: tt.omit})
+		var got []string
+		var err error
+		for {
+			var h *tarstream.Header
+			if h, err = r.Next(); err != nil {
+				break
+			}
+			name := h.Path
+			if h.Target != "" {
+				name += "->" + h.Target
+			}
+			got = append(got, name)
+		}
+		var refused *tarstream.RefusedError
+		switch {
+		case tt.reason == "" && (err != io.EOF || !slices.Equal(got, tt.want) || r.Skipped() != tt.skipped):
+			t.Errorf("%s: %q, %d skipped, %v; want %q, %d", tt.name, got, r.Skipped(), err, tt.want, tt.skipped)
+		case tt.reason != "" && (!errors.As(err, &refused) || refused.Reason != tt.reason):
+			t.Errorf("%s: %v; want it refused as %s", tt.name, err, tt.reason)
+		}
+	}
 }

@@ -131,3 +131,38 @@ func TestExact(t *testing.T) {
 		}
 	}
 }
+
+// A step that has parts is as far as they are together; one that says no more of its size
+// keeps what is known.
+func TestProgressOfParts(t *testing.T) {
+	p := &Progress{}
+	for _, next := range []spec.Progress{
+		{Step: "pull", Part: "a", Done: 1, Total: 10},
+		{Step: "pull", Part: "b", Message: "Waiting"},
+		{Step: "pull", Part: "b", Done: 5, Total: 30},
+		{Step: "pull", Part: "a", Message: "Pull complete"},
+	} {
+		p.Report(next)
+	}
+	if p.now.Done != 15 || p.now.Total != 40 || len(p.parts) != 2 || p.parts[0].Done != 10 {
+		t.Errorf("now %+v of %+v", p.now, p.parts)
+	}
+	if p.Report(spec.Progress{Step: "start"}); p.parts != nil || p.now.Step != "start" {
+		t.Errorf("another step: %+v of %+v", p.now, p.parts)
+	}
+}
+
+// What is told in pieces is shown in lines, and harms no terminal.
+func TestLines(t *testing.T) {
+	var out strings.Builder
+	l := NewLines(&out)
+	for _, piece := range []string{"a", "b\r\n\n", "\x1b[2Jc", "\rd"} {
+		if _, err := l.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Flush()
+	if want := "ab\n\\x1b[2Jc\nd\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,10 +15,14 @@ import (
 const (
 	patience = time.Second
 	rarely   = 30 * time.Second
+
+	// maxParts is how many parts of a step are remembered, maxBars how many are shown.
+	maxParts = 256
+	maxBars  = 8
 )
 
-// Progress shows what takes long: one line that changes on a terminal, a line for
-// each step elsewhere, nothing with Quiet or JSON.
+// Progress shows what takes long: one line that changes on a terminal, with one more for
+// each part that is under way; a line for each step elsewhere; nothing with Quiet or JSON.
 type Progress struct {
 	c    *Console
 	live bool // stderr is a terminal
@@ -27,12 +32,13 @@ type Progress struct {
 	mu    sync.Mutex
 	now   spec.Progress
 	since time.Time
+	parts []spec.Progress // of the present step
 
 	// Of the watching goroutine.
 	shown string // the step that was last printed as a line
 	again time.Time
 	pause time.Duration
-	drawn bool // the changing line is on the terminal
+	drawn int // how many lines are on the terminal that change
 
 	done, gone chan struct{}
 }
@@ -66,9 +72,31 @@ func (p *Progress) Report(next spec.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if next.Step != p.now.Step {
-		p.since = time.Now()
+		p.since, p.parts = time.Now(), nil
 	}
 	p.now = next
+	if next.Part != "" {
+		p.addPart(next)
+	}
+}
+
+// addPart takes in how far a part is, and makes the step the sum of its parts.
+func (p *Progress) addPart(next spec.Progress) {
+	i := slices.IndexFunc(p.parts, func(part spec.Progress) bool { return part.Part == next.Part })
+	switch {
+	case i < 0 && len(p.parts) == maxParts:
+		return
+	case i < 0:
+		i, p.parts = len(p.parts), append(p.parts, next)
+	case next.Total == 0: // it is over, or waits: what is known of its size stays
+		next.Done, next.Total = p.parts[i].Total, p.parts[i].Total
+	}
+	p.parts[i] = next
+	p.now = spec.Progress{Step: next.Step, Message: fmt.Sprintf("%d parts", len(p.parts))}
+	for _, part := range p.parts {
+		p.now.Done += part.Done
+		p.now.Total += part.Total
+	}
 }
 
 // Stop takes the line off the terminal. It may be called again.
@@ -89,9 +117,7 @@ func (p *Progress) watch() {
 	for frame := 0; ; frame++ {
 		select {
 		case <-p.done:
-			if p.drawn {
-				fmt.Fprint(p.c.Stderr, "\r\x1b[K")
-			}
+			p.erase()
 			return
 		case now := <-tick.C:
 			p.draw(frame, now)
@@ -101,7 +127,7 @@ func (p *Progress) watch() {
 
 func (p *Progress) draw(frame int, at time.Time) {
 	p.mu.Lock()
-	now, age := p.now, time.Since(p.since)
+	now, age, parts := p.now, time.Since(p.since), slices.Clone(p.parts)
 	p.mu.Unlock()
 	if age < patience {
 		return
@@ -111,8 +137,16 @@ func (p *Progress) draw(frame int, at time.Time) {
 	}
 	if p.live {
 		spinner := [...]string{"|", "/", "-", `\`}
-		p.drawn = true
-		fmt.Fprintf(p.c.Stderr, "\r\x1b[Kberth: %s %s %s", spinner[frame%len(spinner)], describe(now), Short(age.Truncate(time.Second)))
+		p.erase()
+		p.drawn = 1
+		fmt.Fprintf(p.c.Stderr, "berth: %s %s %s", spinner[frame%len(spinner)], describe(now), Short(age.Truncate(time.Second)))
+		for _, part := range parts {
+			if part.Done < part.Total && p.drawn <= maxBars {
+				p.drawn++
+				part.Step = part.Part
+				fmt.Fprintf(p.c.Stderr, "\n  %s", describe(part))
+			}
+		}
 		return
 	}
 	step := now.Step
@@ -129,6 +163,14 @@ func (p *Progress) draw(frame int, at time.Time) {
 		p.again = at.Add(p.pause)
 		p.c.Note("%s", describe(now))
 	}
+}
+
+// erase takes the changing lines off the terminal.
+func (p *Progress) erase() {
+	if p.drawn > 0 {
+		fmt.Fprint(p.c.Stderr, "\r"+strings.Repeat("\x1b[A", p.drawn-1)+"\x1b[J")
+	}
+	p.drawn = 0
 }
 
 // describe says a step in words, with a bar where the end is known.

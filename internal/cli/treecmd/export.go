@@ -1,11 +1,14 @@
 package treecmd
 
 import (
+	"context"
 	"errors"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/files/tree"
 	"github.com/berth-dev/berth/internal/cli/console"
 	"github.com/berth-dev/berth/internal/cli/verb"
@@ -33,7 +36,8 @@ FIFO or a descriptor (/dev/fd/3) is written to as it is. What comes out of the s
 checked on the way: an archive that "berth import" would refuse is an error, and so is a
 link that may lead out: absolute, up further than DIR, or up behind a name ("a/../b"),
 since a may be a link. Owners are not kept; FIFOs, sockets and devices are left out. The
-archive on our output is whole if the exit status is 0.`,
+archive on our output is whole if the exit status is 0. A container that is stopped is read
+as it is, without a start, and as a whole: nothing can be excluded then.`,
 		Example: `  berth export --key session-1 -o work.tar
   berth export --key session-1 --gitignore src | tar tv
   berth export --key session-1 --zero-times | sha256sum`,
@@ -77,14 +81,14 @@ func export(cmd *cobra.Command, env *verb.Env, f *exportFlags, dir string) (err 
 			f.exclude = append(f.exclude, "**/"+filepath.Base(out.Name()))
 		}
 	}
-	sb, err := f.attach(ctx, env)
+	read, done, err := f.source(ctx, env, dir)
 	if err != nil {
 		return err
 	}
-	defer verb.Detach(ctx, sb)
+	defer done()
 	m := move(env, "export")
 	defer m.shown.Stop()
-	stats, err := sb.Export(ctx, dir, counted{m: m, w: to}, tree.ExportOptions{
+	stats, err := read(counted{m: m, w: to}, tree.ExportOptions{
 		Exclude: f.exclude, Gitignore: f.gitignore, ZeroTimes: f.zeroTimes, OmitEscapingLinks: f.omit, Limits: limits,
 	})
 	if err == nil {
@@ -94,6 +98,35 @@ func export(cmd *cobra.Command, env *verb.Env, f *exportFlags, dir string) (err 
 		return withFlag(err)
 	}
 	return m.report(stats, "exported")
+}
+
+// source returns what exports the directory: the sandbox, or its backend where it is
+// stopped, which is not started for it.
+func (f *exportFlags) source(ctx context.Context, env *verb.Env, dir string) (read func(io.Writer, tree.ExportOptions) (tree.Stats, error), done func(), err error) {
+	sb, attachErr := f.attach(ctx, env)
+	if attachErr == nil {
+		return func(w io.Writer, o tree.ExportOptions) (tree.Stats, error) { return sb.Export(ctx, dir, w, o) }, func() { verb.Detach(ctx, sb) }, nil
+	}
+	if spec.CodeOf(attachErr) != spec.CodeNotFound {
+		return nil, nil, attachErr
+	}
+	for _, o := range env.Owned(ctx, nil) {
+		if string(o.Key) != f.key || o.State != spec.StateStopped || env.Config.Given("backend") && o.Backend != env.Config.Backend {
+			continue
+		}
+		b, err := env.Registry.Lookup(o.Backend)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := verb.OpenOne(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(w io.Writer, opts tree.ExportOptions) (tree.Stats, error) {
+			return berth.ExportStopped(ctx, d, o.Key, dir, w, opts, berth.ReapOptions{})
+		}, func() {}, nil
+	}
+	return nil, nil, attachErr
 }
 
 // withFlag makes the hint about links name the flag.

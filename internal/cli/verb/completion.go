@@ -41,11 +41,15 @@ func (e *Env) AddCompletions(cmd *cobra.Command) {
 		}
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"backend":   e.completeBackends,
-		"key":       e.completeKeys,
-		"isolation": fixed("none", "guard", "jail", "standard", "strict"),
-		"network":   fixed("none", "limited", "open"),
-		"type":      fixed("f\tfiles", "d\tdirectories", "l\tlinks", "o\tFIFOs, devices, sockets"),
+		"backend":      e.completeBackends,
+		"key":          e.completeKeys,
+		"isolation":    fixed("none", "guard", "jail", "standard", "strict"),
+		"network":      fixed("none", "limited", "open"),
+		"network-mode": fixed("host\tthe engine's machine's own", "container:\tthat of a container"),
+		"runtime":      fixed("runc", "crun", "runsc"),
+		"publish":      fixed("8080\ta free port of the machine", "8080:8080", "127.0.0.1:8080:8080"),
+		"gpus":         fixed("all", "1"),
+		"type":         fixed("f\tfiles", "d\tdirectories", "l\tlinks", "o\tFIFOs, devices, sockets"),
 	} {
 		if cmd.Flags().Lookup(flag) == nil {
 			continue

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -28,12 +29,14 @@ const (
 	labelSpec      = "dev.berth.spec"       // Spec.Hash of the resolved spec
 	labelParts     = "dev.berth.spec-parts" // Spec.Parts of it: name=hash,...
 	labelEphemeral = "dev.berth.ephemeral"
-	labelListen    = "dev.berth.listen" // the guest's abstract socket
-	labelGuest     = "dev.berth.guest"  // the guest version: guestVersion
+	labelIsolation = "dev.berth.isolation" // "": standard
+	labelListen    = "dev.berth.listen"    // the guest's abstract socket
+	labelGuest     = "dev.berth.guest"     // the guest version: guestVersion
 	labelWorkdir   = "dev.berth.workdir"
 	labelIdle      = "dev.berth.idle"
 	labelTTL       = "dev.berth.ttl"
 	labelHelper    = "dev.berth.helper" // a container that never runs
+	labelEnv       = "dev.berth.env"    // the names of the variables that the spec gave: a,b
 )
 
 const (
@@ -46,33 +49,41 @@ const (
 
 // plan is one Provision: what is to be, every default resolved.
 type plan struct {
+	dialect   engine.Dialect
 	auth      driver.Authority
 	spec      *spec.Spec
 	name      string
 	hash      string
 	ephemeral bool
 	replace   bool
-	progress  func(spec.Progress)
-	// created is the id of the container that this Provision created, or "".
+	// fresh: the place must not exist. unset: variables of the image that it does not get.
+	fresh    bool
+	unset    []string
+	progress func(spec.Progress)
+	// created is the id of the container that this Provision created, or "". found is
+	// the container that it has come to.
 	created string
+	found   *container.InspectResponse
 }
 
 // plan resolves the defaults, so that "" and an explicit default are one spec, and
 // refuses what an engine would refuse late or misunderstand.
 func (d *Driver) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 	s = s.Clone()
-	p := &plan{auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
+	p := &plan{dialect: d.engine.Dialect, auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
 	if s.Key == "" {
 		var b [6]byte
 		rand.Read(b[:])
 		s.Key, p.ephemeral = spec.Key("tmp-"+hex.EncodeToString(b[:])), true
 	}
 	if s.Image == "" {
-		return nil, &spec.Error{Code: spec.CodeInvalid, Err: errors.New("the spec names no image"), Hint: "name an image that the engine has: " + d.engine.Name + " images"}
+		return nil, noImage()
 	}
-	for name, value := range s.Env {
-		if !utf8.ValidString(value) {
-			return nil, spec.New(spec.CodeUnsupported, "env "+name+": an engine takes UTF-8 only")
+	for _, env := range []map[string]string{s.Env, s.Secrets} {
+		for name, value := range env {
+			if !utf8.ValidString(value) {
+				return nil, spec.New(spec.CodeUnsupported, "env "+name+": an engine takes UTF-8 only")
+			}
 		}
 	}
 	if s.Workdir == "" {
@@ -95,35 +106,18 @@ func (d *Driver) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 	return p, nil
 }
 
-// resolve fills in isolation, network, limits and hardening.
+// resolve fills in isolation, network, mounts, limits and hardening.
 func (d *Driver) resolve(s *spec.Spec) error {
 	if s.Isolation == spec.IsolationDefault {
 		s.Isolation = spec.IsolationStandard
 	}
-	if s.Network == spec.NetworkDefault {
-		s.Network = spec.NetworkNone
-	}
-	for _, l := range []struct{ value, standard *int64 }{
-		{&s.Limits.PIDs, &d.limits.PIDs}, {&s.Limits.CPUMillis, &d.limits.CPUMillis}, {&s.Limits.MemoryBytes, &d.limits.MemoryBytes},
-	} {
-		if *l.value == 0 {
-			*l.value = *l.standard
-		}
-	}
-	if err := checkLimits(s.Limits); err != nil {
+	if err := normalNetwork(s); err != nil {
 		return err
 	}
-	h := &s.Hardening
-	if h.User == "" {
-		h.User = d.hardening.User
-	}
-	if err := checkUser(h.User); err != nil {
+	if err := normalMounts(s.Mounts); err != nil {
 		return err
 	}
-	h.ReadOnlyRoot = h.ReadOnlyRoot || d.hardening.ReadOnlyRoot
-	caps, err := normalCaps(append(slices.Clone(d.hardening.DropCaps), h.DropCaps...))
-	h.DropCaps = caps
-	return err
+	return d.harden(s)
 }
 
 // within reports whether p is dir or lies below it. Both are clean and absolute.
@@ -142,13 +136,29 @@ const spareThreads = "12"
 // createOptions is the request that creates the place.
 func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
 	listen := randomHex()
-	labels := map[string]string{
-		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
-		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir,
+	labels := maps.Clone(p.spec.Labels)
+	if labels == nil {
+		labels = map[string]string{}
 	}
+	maps.Copy(labels, map[string]string{
+		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
+		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir, labelIsolation: string(p.spec.Isolation),
+		// A label that is not said here would be the image's.
+		labelEphemeral: "false", labelIdle: "", labelTTL: "", labelEnv: "",
+	})
 	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
 	if p.spec.Limits.PIDs > 0 {
 		args = append(args, "--spare-threads", spareThreads)
+	}
+	given := slices.AppendSeq(slices.Collect(maps.Keys(p.spec.Env)), maps.Keys(p.spec.Secrets))
+	if len(given) > 0 {
+		slices.Sort(given)
+		labels[labelEnv] = strings.Join(given, ",")
+	}
+	for _, name := range p.unset {
+		if !slices.Contains(given, name) {
+			args = append(args, "--unset-env", name)
+		}
 	}
 	if p.ephemeral {
 		labels[labelEphemeral] = "true"
@@ -173,15 +183,16 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 	return client.ContainerCreateOptions{
 		Name: p.name,
 		Config: &container.Config{
-			Image:       p.spec.Image,
-			Entrypoint:  append(append([]string{guestPath}, bin.Args...), args...),
-			Cmd:         []string{},
-			Env:         environ(p.spec.Env),
-			User:        p.spec.Hardening.User,
-			WorkingDir:  "/",
-			Labels:      labels,
-			StopSignal:  "SIGKILL", // the guest takes every other one
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Image:        p.spec.Image,
+			Entrypoint:   append(append([]string{guestPath}, bin.Args...), args...),
+			Cmd:          []string{},
+			Env:          environ(p.spec.Env, p.spec.Secrets),
+			User:         p.spec.Hardening.User,
+			WorkingDir:   "/",
+			Labels:       labels,
+			ExposedPorts: exposed(p.spec.Ports),
+			StopSignal:   "SIGKILL", // the guest takes every other one
+			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 		},
 		HostConfig: hostConfig(p, bin, cpus),
 	}
@@ -191,34 +202,31 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
 	no := false
 	h := &container.HostConfig{
-		NetworkMode:    networkMode(p.spec.Network),
+		NetworkMode:    networkMode(p.spec),
+		PortBindings:   portBindings(p.spec.Ports),
 		AutoRemove:     p.ephemeral,
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		LogConfig:      container.LogConfig{Type: "none"}, // what is written to pid 1's stdout must not fill the disk
 		CapDrop:        p.spec.Hardening.DropCaps,
 		ReadonlyRootfs: p.spec.Hardening.ReadOnlyRoot,
 		Init:           &no, // the guest is pid 1
-		Mounts:         append([]mount.Mount{guestMount(bin, true)}, writableMounts(p)...),
-	}
-	if len(p.spec.Hardening.DropCaps) > 0 {
-		h.SecurityOpt = []string{noNewPrivileges}
+		SecurityOpt:    securityOptions(p.spec.Hardening),
+		Runtime:        p.spec.Hardening.Runtime,
+		StorageOpt:     storageOptions(p.spec.Limits),
+		Binds:          sharedBinds(p.spec.Mounts),
+		Mounts:         slices.Concat([]mount.Mount{guestMount(bin, true)}, writableMounts(p), bindMounts(p.spec.Mounts)),
+		Tmpfs:          tmpfs(p.spec),
 	}
 	l := p.spec.Limits
+	h.DeviceRequests = deviceRequests(l)
 	h.Memory, h.MemorySwap = l.MemoryBytes, l.MemoryBytes // no swap on top
 	h.NanoCPUs = nanoCPUs(l.CPUMillis, cpus)
-	if l.PIDs > 0 {
-		h.PidsLimit = &l.PIDs
+	h.PidsLimit = &l.PIDs
+	if l.PIDs == 0 {
+		none := int64(-1) // to an engine 0 may mean a limit of its own
+		h.PidsLimit = &none
 	}
 	return h
-}
-
-const noNewPrivileges = "no-new-privileges"
-
-func networkMode(n spec.Network) container.NetworkMode {
-	if n == spec.NetworkOpen {
-		return "bridge"
-	}
-	return "none"
 }
 
 // nanoCPUs turns a limit into the engine's unit. An engine refuses a limit above its
@@ -231,13 +239,17 @@ func nanoCPUs(millis int64, cpus int) int64 {
 }
 
 // writableMounts are what stays writable under a read-only root: volumes, not memory.
-// Two mounts on one target, or one below another, are not needed.
+// Two mounts on one target, or one below another, are not needed, and where the spec
+// mounts something that is what is there.
 func writableMounts(p *plan) []mount.Mount {
 	if !p.spec.Hardening.ReadOnlyRoot {
 		return nil
 	}
-	targets := []string{"/tmp"}
-	if !within(p.spec.Workdir, "/tmp") {
+	var targets []string
+	if !covered(p.spec.Mounts, "/tmp") && len(tmpfs(p.spec)) == 0 {
+		targets = append(targets, "/tmp")
+	}
+	if !within(p.spec.Workdir, "/tmp") && !covered(p.spec.Mounts, p.spec.Workdir) {
 		targets = append(targets, p.spec.Workdir)
 	}
 	if !within(stateDir, p.spec.Workdir) {
@@ -245,15 +257,17 @@ func writableMounts(p *plan) []mount.Mount {
 	}
 	var mounts []mount.Mount
 	for _, t := range targets {
-		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: t})
+		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: t, VolumeOptions: &mount.VolumeOptions{Labels: p.spec.Labels}})
 	}
 	return mounts
 }
 
-func environ(env map[string]string) []string {
+func environ(envs ...map[string]string) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, name+"="+env[name])
+	for _, env := range envs {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			out = append(out, name+"="+env[name])
+		}
 	}
 	return out
 }
@@ -317,20 +331,17 @@ func checkApplied(p *plan, c *container.InspectResponse) error {
 	}
 	cpu := want.Limits.CPUMillis * nanosPerMilli
 	caps, err := normalCaps(h.CapDrop)
-	for _, check := range []struct {
-		name string
-		ok   bool
-	}{
+	checks := []applied{
 		{"limit_memory", h.Memory == want.Limits.MemoryBytes && (h.Memory == 0 || h.MemorySwap == h.Memory)},
 		{"limit_pids", pids == want.Limits.PIDs},
 		{"limit_cpu", h.NanoCPUs <= cpu && (h.NanoCPUs > 0) == (cpu > 0)}, // less: clamped to the engine's CPUs
-		{"dropped capabilities", err == nil && slices.Equal(caps, want.Hardening.DropCaps) && len(h.CapAdd) == 0},
-		{noNewPrivileges, len(caps) == 0 || slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)},
+		{"dropped capabilities", err == nil && p.dialect.Dropped(want.Hardening.DropCaps, caps) && len(h.CapAdd) == 0},
 		{"read_only_root", h.ReadonlyRootfs == want.Hardening.ReadOnlyRoot},
 		{"user", want.Hardening.User == "" || c.Config.User == want.Hardening.User},
-		{"network " + string(want.Network), h.NetworkMode == networkMode(want.Network)},
+		{"network " + string(want.Network), networkApplied(want, c)},
 		{"no privileges", !h.Privileged},
-	} {
+	}
+	for _, check := range append(checks, knobsApplied(want, c)...) {
 		if !check.ok {
 			return spec.New(spec.CodeUnsupported, check.name+" did not take effect on the engine")
 		}
@@ -338,34 +349,51 @@ func checkApplied(p *plan, c *container.InspectResponse) error {
 	return nil
 }
 
-func isNoNewPrivileges(opt string) bool {
-	return opt == noNewPrivileges || opt == noNewPrivileges+":true" || opt == noNewPrivileges+"=true"
-}
-
 // placeCaps is what is in force in a container.
 func (d *Driver) placeCaps(c *container.InspectResponse) spec.Caps {
 	network := spec.NetworkNone
-	if c.HostConfig.NetworkMode != networkMode(spec.NetworkNone) {
+	if !c.HostConfig.NetworkMode.IsNone() {
 		network = spec.NetworkOpen
 	}
 	jobs := spec.JobsDurable
 	if c.Config.Labels[labelEphemeral] == "true" {
 		jobs = spec.JobsProcess
 	}
-	return spec.Caps{
+	isolation := labelledIsolation(c.Config.Labels)
+	caps := spec.Caps{
 		Backend:   d.engine.Name,
-		Isolation: spec.IsolationSet(spec.IsolationStandard),
+		Isolation: spec.IsolationSet(isolation),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, NativePrograms: true, Hardening: true, Jobs: jobs,
+		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: true, Snapshots: true,
+		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
+		// A socket may lie in what is mounted, and an abstract one is its network's.
+		ConfinedSockets: !shared(c) && len(placeMounts(c)) == 0,
+		LimitDisk:       c.HostConfig.StorageOpt["size"] != "", GPUs: len(c.HostConfig.DeviceRequests) > 0,
 		LimitMemory: c.HostConfig.Memory > 0,
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
 		LimitCPU:    c.HostConfig.NanoCPUs > 0,
 	}
+	if isolation == spec.IsolationStrict {
+		caps = d.noKeepID(caps)
+	}
+	if !caps.ConfinedSockets {
+		caps = caps.AddMissing("confined_sockets", "what is mounted may hold a socket, and in a shared network abstract sockets are everybody's")
+	}
+	return caps
+}
+
+// labelledIsolation is the profile that a container was made with.
+func labelledIsolation(labels map[string]string) spec.Isolation {
+	if labels[labelIsolation] == string(spec.IsolationStrict) {
+		return spec.IsolationStrict
+	}
+	return spec.IsolationStandard
 }
 
 // placeLimits are the limits in force in a container.
 func placeLimits(c *container.InspectResponse) spec.Limits {
 	l := spec.Limits{MemoryBytes: max(c.HostConfig.Memory, 0), CPUMillis: max(c.HostConfig.NanoCPUs/nanosPerMilli, 0)}
+	l.DiskBytes, l.GPUs = diskAndGPUs(c.HostConfig)
 	if pids := c.HostConfig.PidsLimit; pids != nil {
 		l.PIDs = max(*pids, 0)
 	}
@@ -379,7 +407,7 @@ func (d *Driver) describe(c container.Summary, key spec.Key) spec.Owned {
 	o := spec.Owned{
 		Key: key, ID: containerName(c.Labels[labelOwner], key), Backend: d.engine.Name, State: spec.StateUnknown,
 		Ephemeral: c.Labels[labelEphemeral] == "true", Image: c.Image, Workdir: c.Labels[labelWorkdir],
-		Isolation: spec.IsolationStandard, Created: time.Unix(c.Created, 0),
+		Isolation: labelledIsolation(c.Labels), Created: time.Unix(c.Created, 0),
 		IdleTimeout: max(idle, 0), TTL: max(ttl, 0),
 	}
 	switch c.State {
@@ -396,12 +424,15 @@ func (d *Driver) describe(c container.Summary, key spec.Key) spec.Owned {
 // placeID is the id of a place: its container's name.
 func placeID(c *container.InspectResponse) string { return strings.TrimPrefix(c.Name, "/") }
 
+// errSuspended says why a container takes no exec.
+var errSuspended = errors.New("suspended")
+
 func (d *Driver) paused(c *container.InspectResponse) error {
-	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is paused", placeID(c)), Hint: d.engine.Name + " unpause " + placeID(c)}
+	return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s is %w", placeID(c), errSuspended), Hint: "`berth resume` lets it go on, as does " + d.engine.Name + " unpause " + placeID(c)}
 }
 
-func notRunning(c *container.InspectResponse) error {
-	return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is %s", placeID(c), c.State.Status), Hint: "provision starts it again"}
+func notRunning(c *container.InspectResponse, state container.ContainerState) error {
+	return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is %s", placeID(c), state), Hint: "provision starts it again"}
 }
 
 func randomHex() string {

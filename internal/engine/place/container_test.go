@@ -234,24 +234,6 @@ func TestCheckApplied(t *testing.T) {
 	}
 }
 
-// An image's account files are hostile: what is malformed is passed over.
-func TestAccount(t *testing.T) {
-	file := []byte("\n::::\nshort:x\nroot:x:0:0:root:/:/bin/sh\nnum:x:12:34\napp:x:1000:1001:app:/:/bin/sh\r\napp:x:9:9:second\n")
-	for _, tt := range []struct {
-		who      string
-		byNumber bool
-		want     string
-	}{{"app", false, "1000:1001"}, {"12", true, "12:34"}, {"1000", false, ""}, {"short", false, ""}, {"none", false, ""}, {"", true, ":"}} {
-		got := ""
-		if f := account(file, tt.who, tt.byNumber, 4); f != nil {
-			got = f[2] + ":" + f[3]
-		}
-		if got != tt.want {
-			t.Errorf("%q: %q, want %q", tt.who, got, tt.want)
-		}
-	}
-}
-
 // A spec that differs is refused with the names of the fields; a container without the
 // label is refused all the same.
 func TestMismatchNamesFields(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/engine/account"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -33,15 +33,13 @@ func defaults(o Options) (spec.Limits, spec.Hardening, error) {
 	if o.Hardening != nil {
 		h = *o.Hardening
 	}
-	for _, limit := range []int64{l.PIDs, l.CPUMillis, l.MemoryBytes} {
-		if limit < 0 {
-			return l, h, spec.New(spec.CodeInvalid, "hardening: a limit is negative")
-		}
+	if err := (&spec.Spec{Limits: l, Hardening: spec.Hardening{Seccomp: h.Seccomp, Runtime: h.Runtime}}).Validate(); err != nil {
+		return l, h, err
 	}
 	if err := checkLimits(l); err != nil {
 		return l, h, err
 	}
-	if err := checkUser(h.User); err != nil {
+	if err := account.Check(h.User); err != nil {
 		return l, h, err
 	}
 	caps, err := normalCaps(h.DropCaps)
@@ -58,33 +56,6 @@ func checkLimits(l spec.Limits) error {
 		return spec.New(spec.CodeInvalid, fmt.Sprintf("a cpu limit of %d millis is too large", l.CPUMillis))
 	}
 	return nil
-}
-
-// checkUser refuses what is not "uid" or "uid:gid". The bound matters: an engine
-// cuts 2^32 down to root.
-func checkUser(user string) error {
-	if user == "" {
-		return nil
-	}
-	uid, gid, both := strings.Cut(user, ":")
-	if !both {
-		gid = "0"
-	}
-	for _, id := range []string{uid, gid} {
-		if _, ok := numericID(id); !ok {
-			return spec.New(spec.CodeInvalid, fmt.Sprintf("user %.64q: want uid or uid:gid, in numbers up to 2147483647", user))
-		}
-	}
-	return nil
-}
-
-// numericID parses digits only: no sign, no space, at most 2^31-1.
-func numericID(s string) (int, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return int(n), err == nil
 }
 
 // normalCaps brings capabilities into one form - upper case, no prefix, sorted, each

@@ -21,8 +21,22 @@
 // environment, lifetimes, the guest's version.
 //
 // A container that is stopped is started by Provision and is CodeNotFound for
-// Attach. One that somebody paused is CodeUnavailable for both: it is neither gone
-// nor ours to wake.
+// Attach. A pause is a suspension, whoever made it: whoever uses the place, or ends it,
+// lets it go on.
+//
+// # Suspension
+//
+// Suspend is the engine's pause. Connections stay, and what is sent waits; the guest's
+// timers run on, so that an idle timeout that passes meanwhile ends the place when it goes
+// on. An engine that pauses a container while a program is being started in it may answer
+// for it no more until it goes on, so this process does not do both at once, and asks the
+// list of containers, which is always answered, before anything else.
+//
+// # Snapshots
+//
+// A snapshot is an image, as package snapshot says. A place that is restored of one has
+// that image in its spec, by the snapshot's name: to Provision it is the same place with
+// that image only. Its guest begins with an empty state.
 //
 // # Life and death
 //
@@ -35,8 +49,34 @@
 //
 // Whatever was asked for is read back from the engine after the creation; a container
 // on which something did not take is removed, and the answer is CodeUnsupported.
-// Network "" is none. With a read-only root, the workdir and /tmp are anonymous
-// volumes. The workdir belongs to the container's user, whoever that is.
+// What only a start shows - a port that is in use, a profile under which the guest does
+// not come up - fails the Provision that created the container, which removes it. With a
+// read-only root, the workdir and /tmp are anonymous volumes. The workdir belongs to the
+// container's user, whoever that is.
+//
+// The profile strict drops every capability, makes the root read-only, and allows two
+// CPUs, 2 GiB of memory and 512 processes where nothing less is asked for. /tmp is 64 MiB
+// of that memory, and no program runs from there. No user namespace keeps the caller's id:
+// the nearest is that, where no user is named, commands have the ids of the caller, or
+// 65534 if that is root.
+//
+// # What comes in from the machine, and what shows there
+//
+// The source of a mount is a path of the engine's machine. Nothing is mounted over /.berth
+// and /var/lib/berth, nor over what holds them. A directory that is mounted keeps its
+// owner; a workdir that is mounted read-only is a workspace that is read. A socket in what
+// is mounted can be connected to: such a place does not declare ConfinedSockets.
+//
+// Network "" is none, and a published port needs one that is open. In the network of the
+// machine, or of another container, abstract sockets are everybody's. Who is there sees the
+// guest's and can connect to it, and is turned away: the guest talks to processes that an
+// engine put into its own pid namespace, the relay to pid 1 of it, by the kernel's word.
+// It is not kept from other harm: who holds the name of a place that is stopped keeps it
+// from starting, who connects without end makes the guest turn away without end, and the
+// commands of the place reach whatever else listens in that network.
+//
+// A secret is a variable of the container: whoever may ask the engine, and every process
+// of the place, can read it.
 //
 // The engine speaks JSON, which has no bytes: an environment value that is not
 // UTF-8 is CodeUnsupported here; Command.Env has no such limit.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/address"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -30,7 +31,7 @@ func driverAt(t *testing.T, h http.HandlerFunc) *Driver {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	d, err := New(engine.Docker(), Options{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")})
+	d, err := New(engine.Docker(), Options{Engine: address.Options{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestEngineAbsent(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	for _, host := range []string{"unix://" + filepath.Join(dir, "missing.sock"), "unix://" + closed, "tcp://127.0.0.1:1"} {
-		d, err := New(engine.Docker(), Options{Host: host})
+		d, err := New(engine.Docker(), Options{Engine: address.Options{Host: host}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +68,8 @@ func TestEngineAbsent(t *testing.T) {
 			}
 		}
 	}
-	for _, host := range []string{"ssh://host", "nonsense", "unix://", "tcp://", "ftp://x"} {
-		if _, err := New(engine.Docker(), Options{Host: host}); !errors.Is(err, spec.ErrInvalid) || spec.HintOf(err) == "" {
+	for _, host := range []string{"ssh://", "nonsense", "unix://", "tcp://", "ftp://x"} {
+		if _, err := New(engine.Docker(), Options{Engine: address.Options{Host: host}}); !errors.Is(err, spec.ErrInvalid) || spec.HintOf(err) == "" {
 			t.Errorf("host %q: %v; want invalid, with a hint", host, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/address"
+	"github.com/berth-dev/berth/internal/engine/image"
+	"github.com/berth-dev/berth/internal/engine/snapshot"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
@@ -21,7 +25,8 @@ const claimLimit = 5 * time.Second
 // Options configure New; a backend's own say what they mean.
 type Options struct {
 	Owner                     string
-	Host                      string
+	Engine                    address.Options
+	Credentials               string // the directory of the docker command's config.json; "": none
 	Limits                    *spec.Limits
 	Hardening                 *spec.Hardening
 	Guest                     guest.BinaryOptions
@@ -41,12 +46,14 @@ func New(dialect engine.Dialect, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.New(dialect, engine.Options{Host: o.Host})
+	e, err := engine.New(dialect, o.Engine)
 	if err != nil {
 		return nil, err
 	}
 	return &Driver{
-		options: o, limits: limits, hardening: hardening, engine: e, bins: map[string]guest.Bin{}, volumes: map[string]bool{},
+		options: o, limits: limits, hardening: hardening, engine: e,
+		images: image.New(e, image.Options{Owner: o.Owner, ConfigDir: o.Credentials}),
+		bins:   map[string]guest.Bin{}, volumes: map[string]bool{},
 	}, nil
 }
 
@@ -58,6 +65,7 @@ type Driver struct {
 	limits    spec.Limits
 	hardening spec.Hardening
 	engine    *engine.Engine
+	images    *image.Store
 
 	mu      sync.Mutex
 	bins    map[string]guest.Bin // by GOARCH
@@ -75,11 +83,13 @@ func (d *Driver) Probe(ctx context.Context) (spec.Caps, error) {
 	}
 	caps := spec.Caps{
 		Backend: d.engine.Name, OS: "linux", Arch: f.Arch,
-		Isolation: spec.IsolationSet(spec.IsolationStandard),
+		Isolation: spec.IsolationSet(spec.IsolationStandard, spec.IsolationStrict),
 		Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen),
 		KillTree:  spec.KillTreeBestEffort,
-		Keyed:     true, Image: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
-		LimitMemory: f.Memory, LimitPIDs: f.PIDs, LimitCPU: f.CPU,
+		Keyed:     true, Image: true, Build: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
+		Suspend: true, Snapshots: true,
+		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
+		LimitMemory: f.Memory, LimitPIDs: f.PIDs, LimitCPU: f.CPU, LimitDisk: f.NoDisk == "", GPUs: f.NoGPUs == "",
 	}
 	for _, l := range []struct {
 		have bool
@@ -89,13 +99,27 @@ func (d *Driver) Probe(ctx context.Context) (spec.Caps, error) {
 			caps = caps.AddMissing(l.name, "the engine's kernel does not offer it")
 		}
 	}
-	caps = caps.AddMissing(string(spec.IsolationStrict), "this backend has no strict profile")
+	for _, l := range []struct{ why, name string }{{f.NoDisk, "limit_disk"}, {f.NoGPUs, "gpus"}} {
+		if l.why != "" {
+			caps = caps.AddMissing(l.name, l.why)
+		}
+	}
+	if f.Memory && f.PIDs && f.CPU {
+		caps = d.noKeepID(caps)
+	} else {
+		caps.Isolation = spec.IsolationSet(spec.IsolationStandard)
+		caps = caps.AddMissing(string(spec.IsolationStrict), "it limits memory, processes and CPUs, which the engine's kernel does not offer")
+	}
 	caps = caps.AddMissing("network "+string(spec.NetworkLimited), "this backend has no gate")
 	return caps, nil
 }
 
 // Provision implements driver.Driver.
 func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionOptions) (driver.Session, error) {
+	s, err := named(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	p, err := d.plan(s, o)
 	if err != nil {
 		return nil, err
@@ -103,6 +127,11 @@ func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 	if p.ephemeral {
 		d.sweep(ctx, p.auth)
 	}
+	return d.bring(ctx, p)
+}
+
+// bring carries out a plan.
+func (d *Driver) bring(ctx context.Context, p *plan) (driver.Session, error) {
 	session, err := d.provision(ctx, p)
 	// The guest's volume is taken for good until a start says otherwise.
 	if g, ok := errors.AsType[*guestError](err); ok {
@@ -118,14 +147,20 @@ func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 		err = g.err
 	}
 	if err == nil {
-		return session, nil
+		return d.session(session, p.auth, p.found), nil
 	}
-	if p.ephemeral {
+	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	defer cancel()
+	switch {
+	case p.ephemeral:
 		// Nobody will ever ask for it. The name, as a create that was cut off
 		// has told no id.
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
-		defer cancel()
 		_ = d.engine.Remove(bg, p.auth, p.name)
+	case p.fresh && p.created != "":
+		_ = d.engine.Remove(bg, p.auth, p.created)
+	case p.created != "":
+		// A port that is in use, a mount that is not there: it would fail again.
+		_ = d.engine.Discard(bg, p.auth, p.created)
 	}
 	return nil, err
 }
@@ -136,17 +171,14 @@ func (d *Driver) Attach(ctx context.Context, key spec.Key, o driver.AttachOption
 	if err != nil {
 		return nil, err
 	}
-	switch c.State.Status {
-	case container.StateRunning:
-		session, err := d.open(ctx, o.Authority, c)
-		if err != nil {
-			return nil, err
-		}
-		return session, nil
-	case container.StatePaused:
-		return nil, d.paused(c)
+	if !alive(c) {
+		return nil, notRunning(c, c.State.Status)
 	}
-	return nil, notRunning(c)
+	session, err := d.connect(ctx, o.Authority, c)
+	if err != nil {
+		return nil, err
+	}
+	return d.session(session, o.Authority, c), nil
 }
 
 // Owned implements driver.Driver.
@@ -194,6 +226,9 @@ func (d *Driver) end(ctx context.Context, auth driver.Authority, c *container.In
 	if err := d.engine.Remove(ctx, auth, c.ID); err != nil {
 		return err
 	}
+	if c.Config.Labels[snapshot.LabelID] != "" {
+		helper = cmp.Or(helper, d.snapshots().Collect(ctx, auth, c.Image))
+	}
 	return helper
 }
 
@@ -201,12 +236,12 @@ func (d *Driver) end(ctx context.Context, auth driver.Authority, c *container.In
 // highest epoch there was. A refusal is CodeStaleOwner. A guest that does not answer
 // in a moment has no say: then there is no session, and no error but the context's.
 func (d *Driver) claim(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
-	if c.State.Status != container.StateRunning {
+	if !alive(c) {
 		return nil, ctx.Err()
 	}
 	bounded, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
-	session, err := d.open(bounded, auth, c)
+	session, err := d.enter(bounded, auth, c)
 	switch {
 	case err == nil:
 		return session, nil
@@ -236,9 +271,10 @@ func (d *Driver) Stop(ctx context.Context, key spec.Key, o driver.ReapOptions) e
 	return d.engine.Stop(ctx, o.Authority, c.ID)
 }
 
-// find returns the container of key, if it is ours. CodeNotFound: there is none.
+// find returns the container of key, if it is ours, as look does. CodeNotFound: there is
+// none.
 func (d *Driver) find(ctx context.Context, auth driver.Authority, key spec.Key) (*container.InspectResponse, error) {
-	c, err := d.engine.Inspect(ctx, auth, containerName(d.options.Owner, key))
+	c, err := d.look(ctx, auth, key)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
@@ -15,9 +16,10 @@ import (
 )
 
 const (
-	// attempts bounds how often Provision starts over because a container of the
-	// name appeared or went away meanwhile.
-	attempts = 8
+	// longestPause is the last of the pauses, each twice the one before, after which
+	// Provision starts over because a container of the name appeared or went away: some
+	// twelve seconds in all, as a name may be taken long before there is a container.
+	longestPause = engine.PollEvery << 7
 	// listenLimit bounds the wait for a started guest.
 	listenLimit = 10 * time.Second
 	// settleLimit is how long a container that somebody else created is left to
@@ -31,32 +33,44 @@ var errMoved = errors.New("the container keeps changing")
 // provision finds or creates the container, brings it to life and connects.
 func (d *Driver) provision(ctx context.Context, p *plan) (*guest.Session, error) {
 	var err error
-	for range attempts {
+	for pause := engine.PollEvery; ; pause *= 2 {
 		var c *container.InspectResponse
-		c, err = d.engine.Inspect(ctx, p.auth, p.name)
-		if spec.CodeOf(err) == spec.CodeNotFound {
-			c, err = d.create(ctx, p)
+		c, err = d.look(ctx, p.auth, p.spec.Key)
+		switch {
+		case spec.CodeOf(err) == spec.CodeNotFound:
+			c, err = d.createFrom(ctx, p)
+		case err == nil && p.fresh && c.ID != p.created:
+			err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("there is a sandbox with the key %q", p.spec.Key), Hint: "restore to another key, or remove it before"}
 		}
 		if err == nil {
 			var session *guest.Session
 			if session, err = d.adopt(ctx, p, c); err == nil {
+				p.found = c
 				return session, nil
 			}
 		}
-		if !errors.Is(err, errMoved) && !errors.Is(err, engine.ErrTaken) {
+		switch {
+		case !errors.Is(err, errMoved) && !errors.Is(err, engine.ErrTaken):
 			return nil, err
+		case pause > longestPause:
+			return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s: %w", p.name, err)}
 		}
-		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
+		if err := engine.Pause(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
-	return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("container %s: %w", p.name, err)}
 }
 
 // create creates the container and reads back what it has become.
 func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectResponse, error) {
 	f, err := d.engine.Known(ctx, p.auth)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOffers(p, f.Offers); err != nil {
+		return nil, err
+	}
+	if err := d.haveNetwork(ctx, p); err != nil {
 		return nil, err
 	}
 	bin, err := d.binary(ctx, f.Arch, p.progress)
@@ -66,9 +80,12 @@ func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectRespons
 	if err := d.haveVolume(ctx, p, bin); err != nil {
 		return nil, err
 	}
+	if err := d.haveSources(ctx, p); err != nil {
+		return nil, err
+	}
 	id, err := d.engine.Create(ctx, p.auth, d.createOptions(p, bin, f.CPUs))
 	if err != nil {
-		return nil, err
+		return nil, badMount(p, err)
 	}
 	p.created = id
 	c, err := d.engine.Inspect(ctx, p.auth, id)
@@ -105,8 +122,8 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 		return nil, err
 	}
 	switch c.State.Status {
-	case container.StateRunning:
-		session, err := d.open(ctx, p.auth, c)
+	case container.StateRunning, container.StatePaused:
+		session, err := d.connect(ctx, p.auth, c)
 		if spec.CodeOf(err) == spec.CodeNotFound {
 			return nil, errMoved // it ended or went away between two requests
 		}
@@ -121,8 +138,6 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 		return d.start(ctx, p, c)
 	case container.StateExited:
 		return d.start(ctx, p, c)
-	case container.StatePaused:
-		return nil, d.paused(c)
 	case container.StateRemoving:
 		if err := d.engine.WaitGone(ctx, p.auth, c); err != nil {
 			return nil, err
@@ -137,7 +152,7 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 // left to do falls to the caller. Where nothing is to be prepared nobody waits:
 // starting twice is starting once.
 func (d *Driver) settle(ctx context.Context, p *plan, c *container.InspectResponse) bool {
-	if rootUser(c.Config.User) {
+	if servesItself(p, c) {
 		return true
 	}
 	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
@@ -189,10 +204,11 @@ func (d *Driver) start(ctx context.Context, p *plan, c *container.InspectRespons
 }
 
 func (d *Driver) unborn(c *container.InspectResponse, err error) error {
-	return &guestError{
-		err:     &spec.Error{Code: spec.CodeUnavailable, Err: err, Hint: spec.HintOf(err)},
-		version: c.Config.Labels[labelGuest],
+	out := &spec.Error{Code: spec.CodeUnavailable, Err: err, Hint: spec.HintOf(err)}
+	if answer, ok := err.(*spec.Error); ok { //nolint:errorlint // its code would stand there beside this one
+		out.Err = answer.Err
 	}
+	return &guestError{err: out, version: c.Config.Labels[labelGuest]}
 }
 
 // died adds to err how the guest ended and what it said.
@@ -208,13 +224,16 @@ func (d *Driver) died(ctx context.Context, p *plan, c *container.InspectResponse
 	if text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
+	if strings.Contains(text, "workdir: ") {
+		return &spec.Error{Err: err, Hint: "the workdir has to be a directory of the image, or one that can be made there: choose another (--workdir)"}
+	}
 	return err
 }
 
 // sweep removes places without a key that never started: their creator was killed
 // between two requests, and no guest is there to end them.
 func (d *Driver) sweep(ctx context.Context, auth driver.Authority) {
-	items, err := d.engine.List(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, "created", "exited", "dead")
+	items, err := d.engine.List(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, container.StateCreated, container.StateExited, container.StateDead)
 	if err != nil {
 		return // the creation that follows will say what is wrong
 	}

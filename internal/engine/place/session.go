@@ -12,6 +12,25 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
+// session is a guest's, of a place of which the engine knows more.
+type session struct {
+	*guest.Session
+	driver *Driver
+	auth   driver.Authority
+	place  *container.InspectResponse // as it was found
+}
+
+func (d *Driver) session(s *guest.Session, auth driver.Authority, c *container.InspectResponse) *session {
+	return &session{Session: s, driver: d, auth: auth, place: c}
+}
+
+// Status implements driver.Session.
+func (s *session) Status(ctx context.Context) (spec.Status, error) {
+	st, err := s.Session.Status(ctx)
+	st.Mounts = placeMounts(s.place)
+	return st, err
+}
+
 // open connects to the guest of a running container.
 func (d *Driver) open(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
 	dial := func(ctx context.Context) (io.ReadWriteCloser, error) { return d.dial(ctx, auth, c) }
@@ -27,17 +46,13 @@ func (d *Driver) open(ctx context.Context, auth driver.Authority, c *container.I
 // dial makes one connection: an exec of the guest's relay. It means this container
 // and no later one of the same name.
 func (d *Driver) dial(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (io.ReadWriteCloser, error) {
-	exec, err := d.engine.ExecCreate(ctx, auth, c.ID, []string{guestPath, "relay", "--abstract", c.Config.Labels[labelListen], "--peer-pid", "1"})
+	stream, err := d.engine.Exec(ctx, auth, c.ID, []string{guestPath, "relay", "--abstract", c.Config.Labels[labelListen], "--peer-pid", "1"})
 	switch {
-	case cerrdefs.IsNotFound(err):
+	case spec.CodeOf(err) == spec.CodeNotFound:
 		return nil, &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is gone", placeID(c))}
-	case cerrdefs.IsConflict(err):
+	case cerrdefs.IsConflict(err), cerrdefs.IsInternal(err): // Podman says the latter of one that has stopped
 		return nil, d.whyNot(ctx, auth, c, err)
 	case err != nil:
-		return nil, err
-	}
-	stream, err := d.engine.ExecAttach(ctx, auth, exec)
-	if err != nil {
 		return nil, err
 	}
 	if d.options.Transport != nil {
@@ -49,16 +64,16 @@ func (d *Driver) dial(ctx context.Context, auth driver.Authority, c *container.I
 // whyNot says why a container takes no exec: its state is asked, not the words of
 // the refusal.
 func (d *Driver) whyNot(ctx context.Context, auth driver.Authority, c *container.InspectResponse, refusal error) error {
-	now, err := d.engine.Inspect(ctx, auth, c.ID)
+	now, err := d.engine.State(ctx, auth, c.ID)
 	switch {
 	case spec.CodeOf(err) == spec.CodeNotFound:
 		return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is gone", placeID(c))}
 	case err != nil:
 		return err
-	case now.State.Status == container.StatePaused:
-		return d.paused(now)
-	case now.State.Status == container.StateRunning:
+	case now == container.StatePaused:
+		return d.paused(c)
+	case now == container.StateRunning:
 		return refusal
 	}
-	return notRunning(now)
+	return notRunning(c, now)
 }

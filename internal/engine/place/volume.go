@@ -24,6 +24,8 @@ const (
 	guestDir  = "/.berth"
 	guestFile = "berth-guest"
 	guestPath = guestDir + "/" + guestFile
+	// guestPrefix begins the names of the volumes that hold a guest.
+	guestPrefix = "berth-guest-"
 
 	// staleHelper is the age at which a helper container belongs to nobody: what
 	// it is for takes a second.
@@ -36,7 +38,7 @@ const (
 func guestVersion(bin guest.Bin) string { return bin.Hash[:min(len(bin.Hash), 12)] }
 
 // guestVolume is the volume of one guest version, and the container that fills it.
-func guestVolume(bin guest.Bin) string { return "berth-guest-" + guestVersion(bin) }
+func guestVolume(bin guest.Bin) string { return guestPrefix + guestVersion(bin) }
 
 // guestMount mounts the guest's volume; mounting creates it where there is none.
 func guestMount(bin guest.Bin, readOnly bool) mount.Mount {
@@ -104,6 +106,10 @@ func (d *Driver) fillVolume(ctx context.Context, p *plan, failed *guestError) (b
 // others wait for it. It reports whether it changed something or had to wait.
 func (d *Driver) fill(ctx context.Context, p *plan, bin guest.Bin) (bool, error) {
 	name, waited := guestVolume(bin), false
+	// Before the mount does: not every engine gives a mount's labels to its volume.
+	if err := d.engine.VolumeCreate(ctx, p.auth, name, map[string]string{labelGuest: guestVersion(bin)}); err != nil {
+		return false, err
+	}
 	for deadline := time.Now().Add(fillLimit); ; {
 		id, err := d.engine.Create(ctx, p.auth, helperOptions(name, p.spec.Image, guestMount(bin, false)))
 		if err == nil {

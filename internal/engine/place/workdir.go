@@ -2,26 +2,27 @@ package place
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/account"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
 
 // prepare makes the writable directories of a container that has not run yet belong
-// to its user: an engine would give them to root. Where the user is root there is
-// nothing to do, the guest makes its own. A workdir that the image has keeps the owner
+// to its user: an engine would give them to root. A root that has its rights makes its
+// own. A workdir that the image has keeps the owner
 // that the image gave it, unless it is a volume of its own.
 func (d *Driver) prepare(ctx context.Context, p *plan, c *container.InspectResponse) error {
-	if rootUser(c.Config.User) {
+	if servesItself(p, c) {
 		return nil
 	}
 	if c.HostConfig.ReadonlyRootfs {
@@ -32,19 +33,25 @@ func (d *Driver) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 		return err
 	}
 	members := []member{directory(stateDir, 0o700, owner)}
-	switch _, err := d.engine.Stat(ctx, p.auth, c.ID, p.spec.Workdir); spec.CodeOf(err) {
-	case spec.CodeFileNotFound:
+	_, err = d.engine.Stat(ctx, p.auth, c.ID, p.spec.Workdir)
+	switch {
+	case spec.CodeOf(err) == spec.CodeFileNotFound, err == nil && holdsMount(p.spec):
 		members = append(members, directory(p.spec.Workdir, 0o755, owner))
-	default:
-		if err != nil {
-			return err
-		}
+	case err != nil:
+		return err
 	}
 	archive, err := pack(members...)
 	if err != nil {
 		return err
 	}
 	return d.engine.Put(ctx, p.auth, c.ID, "/", archive)
+}
+
+// holdsMount reports whether something is mounted below the workdir: looking for it, the
+// engine has made the workdir for root by now, if the image has none.
+func holdsMount(s *spec.Spec) bool {
+	return s.Workdir != "/" && !covered(s.Mounts, s.Workdir) &&
+		slices.ContainsFunc(s.Mounts, func(m spec.Mount) bool { return within(m.Target, s.Workdir) })
 }
 
 // prepareVolumes does it where the root is read-only and the directories are volumes:
@@ -55,11 +62,13 @@ func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 	if err != nil {
 		return err
 	}
-	members := []member{directory("/tmp", 0o1777, identity{})}
+	var members []member
 	for _, m := range writableMounts(p) {
-		if m.Target != "/tmp" {
-			members = append(members, directory(m.Target, 0o755, owner))
+		if m.Target == "/tmp" {
+			members = append(members, directory("/tmp", 0o1777, account.User{}))
+			continue
 		}
+		members = append(members, directory(m.Target, 0o755, owner))
 	}
 	archive, err := pack(members...)
 	if err != nil {
@@ -103,74 +112,29 @@ func helperName(containerID string) string {
 	return "berth-prep-" + containerID[:min(len(containerID), 12)]
 }
 
-func directory(name string, mode int64, owner identity) member {
+func directory(name string, mode int64, owner account.User) member {
 	return member{Header: tar.Header{
 		Typeflag: tar.TypeDir, Name: strings.TrimPrefix(path.Clean(name), "/") + "/", Mode: mode,
-		Uid: owner.uid, Gid: owner.gid, ModTime: time.Now(),
+		Uid: owner.UID, Gid: owner.GID, ModTime: time.Now(),
 	}}
 }
 
-// identity is a user inside a container.
-type identity struct{ uid, gid int }
-
-// rootUser reports whether the engine's user setting is root's.
-func rootUser(user string) bool {
-	name, _, _ := strings.Cut(user, ":")
-	id, numeric := numericID(name)
-	return name == "" || name == "root" || numeric && id == 0
+// servesItself reports whether the guest can make the directories. Without the right to
+// pass over permissions root needs those of an owner, and the top of an image may be
+// writable for nobody.
+func servesItself(p *plan, c *container.InspectResponse) bool {
+	drop := p.spec.Hardening.DropCaps
+	bare := slices.Contains(drop, "ALL") || slices.Contains(drop, "DAC_OVERRIDE")
+	return account.IsRoot(c.Config.User) && (!bare || c.HostConfig.ReadonlyRootfs)
 }
 
-// identify finds the ids of the container's user the way an engine does: numbers are
-// themselves, names and a missing group come from the image's /etc/passwd. A user
-// whom the image does not know gets zeros; the engine will refuse to start it.
-func (d *Driver) identify(ctx context.Context, p *plan, c *container.InspectResponse) (identity, error) {
-	name, group, _ := strings.Cut(c.Config.User, ":")
-	var id identity
-	uid, uidKnown := numericID(name)
-	gid, gidKnown := numericID(group)
-	id.uid, id.gid = uid, gid
-	if !uidKnown || group == "" {
-		users, err := d.accounts(ctx, p, c, "/etc/passwd")
-		if err != nil {
-			return id, err
+// identify finds out who the container's user is.
+func (d *Driver) identify(ctx context.Context, p *plan, c *container.InspectResponse) (account.User, error) {
+	return account.Find(c.Config.User, func(file string) ([]byte, error) {
+		data, err := d.engine.Get(ctx, p.auth, c.ID, file)
+		if spec.CodeOf(err) == spec.CodeFileNotFound {
+			return nil, nil
 		}
-		// name:password:uid:gid:...
-		if f := account(users, name, uidKnown, 4); f != nil {
-			id.uid, _ = numericID(f[2])
-			if group == "" {
-				id.gid, _ = numericID(f[3])
-			}
-		}
-	}
-	if group != "" && !gidKnown {
-		groups, err := d.accounts(ctx, p, c, "/etc/group")
-		if err != nil {
-			return id, err
-		}
-		if f := account(groups, group, false, 3); f != nil {
-			id.gid, _ = numericID(f[2])
-		}
-	}
-	return id, nil
-}
-
-// accounts reads one of the image's account files; a missing one is empty.
-func (d *Driver) accounts(ctx context.Context, p *plan, c *container.InspectResponse, file string) ([]byte, error) {
-	data, err := d.engine.Get(ctx, p.auth, c.ID, file)
-	if spec.CodeOf(err) == spec.CodeFileNotFound {
-		return nil, nil
-	}
-	return data, err
-}
-
-// account returns the fields of the first line that is about who: a name, or the
-// number in the third field. Lines with fewer fields than need be are passed over.
-func account(file []byte, who string, byNumber bool, need int) []string {
-	for line := range bytes.Lines(file) {
-		f := strings.Split(strings.TrimSpace(string(line)), ":")
-		if len(f) >= need && (byNumber && f[2] == who || !byNumber && f[0] == who) {
-			return f
-		}
-	}
-	return nil
+		return data, err
+	})
 }

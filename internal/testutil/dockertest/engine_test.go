@@ -21,9 +21,12 @@ import (
 // An engine for tests starts beside any other, makes its images without a
 // registry, and leaves no process, mount, interface or directory.
 func TestEngineLeavesNothing(t *testing.T) {
-	var e dockertest.Engine
+	t.Run("docker", func(t *testing.T) { leavesNothing(t, &dockertest.Engine{}, os.Getenv("BERTH_TEST_DOCKER_HOST") == "") })
+	t.Run("podman", func(t *testing.T) { leavesNothing(t, dockertest.Podman(), os.Getenv("BERTH_TEST_PODMAN_HOST") == "") })
+}
+
+func leavesNothing(t *testing.T, e *dockertest.Engine, own bool) {
 	host := e.Host(t)
-	own := os.Getenv("BERTH_TEST_DOCKER_HOST") == ""
 	for _, i := range []dockertest.Image{
 		{Kind: dockertest.Busybox},
 		{Kind: dockertest.Busybox, UID: 1000},
@@ -70,14 +73,30 @@ func TestEngineLeavesNothing(t *testing.T) {
 // What a test process that was killed has left - the engine, its containers, its
 // directory - the next start removes. The engine of one that lives is left alone.
 func TestKilledTestsAreSweptUp(t *testing.T) {
-	if os.Getenv("BERTH_TEST_DOCKER_HOST") != "" {
-		t.Skip("the engine is not ours")
+	for _, tt := range []struct {
+		name, skip, host string
+		engine           func() *dockertest.Engine
+	}{
+		{"docker", "BERTH_TEST_SKIP_DOCKER", "BERTH_TEST_DOCKER_HOST", newDocker},
+		{"podman", "BERTH_TEST_SKIP_PODMAN", "BERTH_TEST_PODMAN_HOST", dockertest.Podman},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if os.Getenv(tt.host) != "" {
+				t.Skip("the engine is not ours")
+			}
+			if os.Getenv(tt.skip) == "1" {
+				t.Skip(tt.skip + " is set")
+			}
+			sweptUp(t, tt.name, tt.engine)
+		})
 	}
-	if os.Getenv("BERTH_TEST_SKIP_DOCKER") == "1" {
-		t.Skip("BERTH_TEST_SKIP_DOCKER is set")
-	}
+}
+
+func newDocker() *dockertest.Engine { return &dockertest.Engine{} }
+
+func sweptUp(t *testing.T, name string, engine func() *dockertest.Engine) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestVictim$")
-	cmd.Env = append(os.Environ(), "DOCKERTEST_VICTIM=1")
+	cmd.Env = append(os.Environ(), "DOCKERTEST_VICTIM="+name)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -90,23 +109,25 @@ func TestKilledTestsAreSweptUp(t *testing.T) {
 	if err != nil {
 		t.Errorf("the victim: %v", err)
 	}
-	dir := filepath.Dir(strings.TrimPrefix(host, "unix://"))
-	var beside dockertest.Engine
+	socket := strings.TrimPrefix(host, "unix://")
+	dir := filepath.Dir(socket)
+	beside := engine()
 	beside.Host(t)
 	if err := beside.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "docker.sock")); err != nil {
+	if _, err := os.Stat(socket); err != nil {
 		t.Errorf("an engine in use was swept up by another start: %v", err)
 	}
 
 	// Its engine is frozen, so that it cannot heed the end of its parent.
-	dockerd, _ := strconv.Atoi(pid)
-	_ = syscall.Kill(dockerd, syscall.SIGSTOP)
+	if daemon, err := strconv.Atoi(pid); err == nil {
+		_ = syscall.Kill(daemon, syscall.SIGSTOP)
+	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 
-	var e dockertest.Engine
+	e := engine()
 	e.Host(t)
 	defer e.Close()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -127,7 +148,10 @@ func TestVictim(t *testing.T) {
 	if os.Getenv("DOCKERTEST_VICTIM") == "" {
 		t.Skip("for TestKilledTestsAreSweptUp")
 	}
-	var e dockertest.Engine
+	e := newDocker()
+	if os.Getenv("DOCKERTEST_VICTIM") == "podman" {
+		e = dockertest.Podman()
+	}
 	host, ctx := e.Host(t), context.Background()
 	c, err := e.Client(t).ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config:     &container.Config{Image: e.Image(t, dockertest.Image{Kind: dockertest.NoShell}), Cmd: []string{"sleep", victimSleep}},
@@ -139,9 +163,10 @@ func TestVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Podman ends with its namespaces: it has no such file, and cannot outlive us.
 	pid, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(host, "unix://")), "pid"))
 	if err != nil {
-		t.Fatal(err)
+		pid = []byte("none")
 	}
 	fmt.Println(host, string(pid))
 	select {}

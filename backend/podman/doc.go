@@ -1,0 +1,19 @@
+// Package podman makes places that are Podman containers, reached through Podman's
+// service (podman system service), which speaks Docker's API: 4.0 or later, with root or
+// without.
+//
+// A place is what it is with backend/docker, and is made by the same code: names, labels,
+// the guest's volume, hardening and what is read back are described there. This differs:
+//
+//   - There is no daemon. The service may end and be started again, by its socket or by
+//     hand, while containers run on and commands in them too: what breaks is the stream,
+//     which is dialled again.
+//   - Which runtime, resource limits and capabilities a container has by default is what
+//     containers.conf says to the service. Podman reports dropped capabilities against
+//     that default, and one that is in no default is not reported: it was never there.
+//   - Its state has names of its own (configured, stopped): they are translated.
+//   - A short image name is one of docker.io. An image that is missing is not pulled by
+//     the creation of a container.
+//   - Without root it limits nothing and suspends nothing on a kernel with control groups
+//     of version 1: the limits are undeclared, and what asks for them is refused.
+package podman

@@ -1,0 +1,24 @@
+package place
+
+import (
+	"context"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine/leftover"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Prune implements driver.Pruner.
+func (d *Driver) Prune(ctx context.Context, o driver.ReapOptions) (spec.Pruned, error) {
+	p := leftover.Pruner{
+		Engine: d.engine, Images: d.images, Owner: d.options.Owner, GuestPrefix: guestPrefix, Young: staleHelper,
+		Labels: leftover.Labels{Owner: labelOwner, Ephemeral: labelEphemeral, Helper: labelHelper, Guest: labelGuest},
+	}
+	done, err := p.Prune(ctx, o.Authority)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range done.Volumes {
+		delete(d.volumes, name)
+	}
+	return done, err
+}

@@ -1,0 +1,20 @@
+// Package snapshot keeps the files of a container as an image, and finds and removes such
+// images.
+//
+// # Taking one
+//
+// The container is committed, which leaves out what lies in its volumes; a helper that never
+// runs is made of that image and is given the contents of the volumes, streamed from the
+// container through this process to the helper; the helper is committed, and that image is
+// the snapshot. In the helper the directory of the guest's state is emptied, the variables
+// that the place's spec had given have the values of its image, or none, and the labels of
+// the place are empty: what is made of the image is no place of anybody, knows no secret, and
+// no jobs.
+//
+// # Names
+//
+// A snapshot is there while its image has its name, "berth-snapshot/" and a hash of the owner
+// with the id as the tag. One that is removed while a container uses it cannot go: it is
+// renamed, to "berth-removed:" and a part of its own id, and goes with the last place that
+// was made of it, or with a prune.
+package snapshot

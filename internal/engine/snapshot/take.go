@@ -1,0 +1,271 @@
+package snapshot
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/spec"
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// Source is a place that a snapshot is taken of. Nothing in it runs meanwhile.
+type Source struct {
+	Container *container.InspectResponse
+	Key       spec.Key
+	Workdir   string
+	Env       []string // the names of the variables that its spec gave
+	State     string   // the directory of its guest's state
+	Guest     string   // where its guest's program is mounted
+}
+
+// Volumes returns where the volumes of a container are mounted whose contents a snapshot
+// keeps: those that came with it. CodeUnsupported: they cannot be told from what is mounted
+// from outside.
+func (s *Source) Volumes() ([]string, error) {
+	foreign := map[string]bool{s.Guest: true} // by target
+	for _, m := range s.Container.HostConfig.Mounts {
+		if m.Type == mount.TypeVolume && m.Source != "" {
+			foreign[m.Target] = true
+		}
+	}
+	var kept, others []string
+	for _, m := range s.Container.Mounts {
+		switch {
+		case m.Type == mount.TypeVolume && !foreign[m.Destination]:
+			kept = append(kept, m.Destination)
+		case m.Destination != s.Guest:
+			others = append(others, m.Destination)
+		}
+	}
+	slices.Sort(kept) // what lies in another comes after it
+	for _, volume := range kept {
+		for _, other := range others {
+			if strings.HasPrefix(other, volume+"/") {
+				return nil, &spec.Error{Code: spec.CodeUnsupported, Path: other, Err: fmt.Errorf("it is mounted into %s, which a snapshot would have to keep without it", volume)}
+			}
+		}
+	}
+	return kept, nil
+}
+
+// Memory returns the directories of a container that are in memory, but for its guest's
+// state.
+func (s *Source) Memory() []string {
+	dirs := slices.Collect(maps.Keys(s.Container.HostConfig.Tmpfs))
+	for _, m := range s.Container.HostConfig.Mounts {
+		if m.Type == mount.TypeTmpfs {
+			dirs = append(dirs, m.Target)
+		}
+	}
+	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == s.State })
+}
+
+// taking is one snapshot under way.
+type taking struct {
+	*Store
+	auth   driver.Authority
+	source *Source
+	labels map[string]string
+	env    []string
+	// What has been made: the container as an image, and the helper.
+	layer, image string
+}
+
+// Take keeps the files of a place under an id, "" being a random one. What it has made is
+// removed if it fails.
+func (s *Store) Take(ctx context.Context, auth driver.Authority, src *Source, id string) (spec.Snapshot, error) {
+	if id == "" {
+		id = "snap-" + random()
+	}
+	if err := spec.ValidateKey(spec.Key(id)); err != nil {
+		return spec.Snapshot{}, spec.New(spec.CodeInvalid, fmt.Sprintf("snapshot id %.128q: want the grammar of a key", id))
+	}
+	if err := s.free(ctx, auth, id); err != nil {
+		return spec.Snapshot{}, err
+	}
+	volumes, err := src.Volumes()
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	base, err := s.inspect(ctx, auth, src.Container.Image)
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	t := &taking{Store: s, auth: auth, source: src}
+	t.describe(base, id)
+	taken, err := t.build(ctx, volumes)
+	if err == nil {
+		err = s.free(ctx, auth, id) // also after all that time
+	}
+	if err == nil {
+		err = s.tag(ctx, auth, t.image, Reference(s.Owner, id))
+	}
+	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	defer cancel()
+	if err != nil {
+		return spec.Snapshot{}, cmp.Or(err, t.discard(bg, t.image), t.discard(bg, t.layer))
+	}
+	f, _ := s.found(taken.labels, taken.size)
+	return f.Snapshot, t.discard(bg, t.layer)
+}
+
+// free reports CodeExists where a snapshot has the id.
+func (s *Store) free(ctx context.Context, auth driver.Authority, id string) error {
+	_, err := s.Find(ctx, auth, id)
+	switch {
+	case err == nil:
+		return &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("there is a snapshot %q", id), Hint: "`berth snapshots rm` removes it"}
+	case spec.CodeOf(err) == spec.CodeNotFound:
+		return nil
+	}
+	return err
+}
+
+// describe says what the image is to say: the place's own labels and variables are made
+// empty, or what the place's image has.
+func (t *taking) describe(base *image, id string) {
+	t.labels = map[string]string{}
+	for name := range t.source.Container.Config.Labels {
+		t.labels[name] = base.labels[name]
+	}
+	var unset []string
+	if names := base.labels[LabelUnset]; names != "" {
+		unset = strings.Split(names, ",")
+	}
+	for _, name := range t.source.Env {
+		value, had := base.env[name]
+		if !had {
+			unset = append(unset, name)
+		}
+		t.env = append(t.env, name+"="+value)
+	}
+	slices.Sort(unset)
+	maps.Copy(t.labels, map[string]string{
+		LabelID: id, LabelOwner: t.Owner, LabelKey: string(t.source.Key), LabelWorkdir: t.source.Workdir,
+		LabelCreated: time.Now().UTC().Format(time.RFC3339Nano), LabelBase: strconv.FormatInt(base.size, 10),
+		LabelUnset: strings.Join(slices.Compact(unset), ","),
+	})
+}
+
+// build makes the image and returns what it is.
+func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err error) {
+	t.layer, err = t.commit(ctx, t.source.Container.ID)
+	if err != nil {
+		return nil, err
+	}
+	helper, err := t.Engine.Create(ctx, t.auth, client.ContainerCreateOptions{
+		Name:       helperPrefix + random(),
+		Config:     &container.Config{Image: t.layer, Entrypoint: []string{"/"}, Cmd: []string{}, WorkingDir: "/", Labels: t.labels, Env: t.env},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+		defer cancel()
+		err = cmp.Or(err, t.Engine.Remove(bg, t.auth, helper))
+	}()
+	for _, volume := range volumes {
+		if err := t.carry(ctx, helper, volume); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(t.source.State))); err != nil {
+		return nil, err
+	}
+	if t.image, err = t.commit(ctx, helper); err != nil {
+		return nil, err
+	}
+	taken, err = t.inspect(ctx, t.auth, t.image)
+	if err != nil {
+		return nil, err
+	}
+	return taken, t.verify(taken)
+}
+
+// verify holds the image against what it was to say: one that knows more is none.
+func (t *taking) verify(got *image) error {
+	for _, entry := range t.env {
+		if name, value, _ := strings.Cut(entry, "="); got.env[name] != value {
+			return spec.New(spec.CodeUnsupported, "the engine keeps the variable "+name+" of the place in the image")
+		}
+	}
+	for name, value := range t.labels {
+		if got.labels[name] != value {
+			return spec.New(spec.CodeUnsupported, "the engine does not give the image its label "+name)
+		}
+	}
+	return nil
+}
+
+// commit makes an image of a container. An engine that takes no configuration here has it
+// from the helper, of which the snapshot is made.
+func (t *taking) commit(ctx context.Context, id string) (string, error) {
+	var image string
+	err := t.Engine.Do(ctx, engine.Call{Authority: t.auth, What: "commit container", Max: engine.TransferLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
+		res, err := api.ContainerCommit(ctx, id, client.ContainerCommitOptions{NoPause: true, Config: &container.Config{Env: t.env, Labels: t.labels}})
+		image = res.ID
+		return err
+	})
+	return image, err
+}
+
+// carry copies what lies in a volume of the place to the same path of the helper.
+func (t *taking) carry(ctx context.Context, helper, volume string) error {
+	return t.Engine.Open(ctx, t.auth, t.source.Container.ID, volume, func(ctx context.Context, archive io.Reader) error {
+		return t.Engine.Fill(ctx, t.auth, helper, path.Dir(volume), archive)
+	})
+}
+
+// discard removes an image, if it was made and nothing needs it: where images have parents
+// the first goes with the second.
+func (t *taking) discard(ctx context.Context, image string) error {
+	if image == "" {
+		return nil
+	}
+	err := t.remove(ctx, t.auth, image)
+	if cerrdefs.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// emptied is an archive that makes dir an empty directory, whatever it was: a file takes
+// its place, and a directory the file's.
+func emptied(dir string) []byte {
+	var buf bytes.Buffer
+	name := strings.TrimPrefix(dir, "/")
+	archive := tar.NewWriter(&buf)
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()},
+		{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o700, ModTime: time.Now()},
+	} {
+		_ = archive.WriteHeader(h) // to memory
+	}
+	_ = archive.Close()
+	return buf.Bytes()
+}
+
+func random() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

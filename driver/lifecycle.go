@@ -45,9 +45,8 @@ type SnapshotOptions struct {
 
 // Archiver is a Driver that reads the files of a place without its guest.
 type Archiver interface {
-	// ReadArchive hands the directory dir of the place of key, "" being its workdir, to
-	// read as a tar archive whose names begin with one element that stands for dir. The
-	// place need not run, and is not started; one that is suspended is CodeUnavailable.
+	// ReadArchive hands what is in the directory dir of the place of key, "" being its
+	// workdir, to read as a tar archive. The place need not run, and is not started; one that is suspended is CodeUnavailable.
 	// What is in the archive is the place's: hostile. A dir that is not there is
 	// CodeFileNotFound, one that is none CodeNotDirectory. The error of read is returned
 	// as it is.

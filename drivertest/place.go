@@ -80,7 +80,6 @@ func placeCapsHold(ctx context.Context, t T, e *Env) {
 		{"ports", probe.Ports, e.Caps.Ports},
 		{"events", probe.Events, e.Caps.Events},
 		{"suspend", probe.Suspend, e.Caps.Suspend},
-		{"snapshots", probe.Snapshots, e.Caps.Snapshots},
 	} {
 		if what.declared && !what.inUse {
 			t.Errorf("%s: the driver declares it and the place does not have it", what.name)

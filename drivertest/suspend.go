@@ -19,7 +19,7 @@ func suspendCases() []Case {
 		{Name: "SuspendedPlaceGoesOn", Rule: "A suspended place keeps its processes and answers nothing; resumed it goes on where it was, and nothing is lost.", Need: all(needSuspend, needKeyed, needShell), Run: suspendGoesOn},
 		{Name: "SuspendIsIdempotent", Rule: "To suspend a suspended place and to resume a running one is no error; Attach resumes; Reap removes a suspended one; one that is not there is not_found.", Need: all(needSuspend, needKeyed), Run: suspendTwice},
 		{Name: "SnapshotIsApart", Rule: "A snapshot is the files of a place at one moment; what is made of it shares nothing with the first place, nor with its environment and secrets.", Need: all(needSnapshots, needKeyed, needShell), Run: snapshotApart},
-		{Name: "SnapshotHasTheVolumes", Rule: "A snapshot has what lies in the volumes of a place: its workdir, where its root is read-only.", Need: all(needSnapshots, needKeyed, needHardening), Run: snapshotVolumes},
+		{Name: "SnapshotHasTheVolumes", Rule: "A snapshot has what lies in the volumes of a place: its workdir, where its root is read-only; a place that declares no snapshots refuses one.", Need: all(needSnapshots, needKeyed, needHardening), Run: snapshotVolumes},
 		{Name: "SnapshotsAreListed", Rule: "Snapshots are listed until they are removed, which is idempotent; their places stay; a missing one is not_found; an id is used once.", Need: all(needSnapshots, needKeyed), Run: snapshotList},
 	}
 }
@@ -203,6 +203,11 @@ func snapshotVolumes(ctx context.Context, t T, e *Env) {
 	s.Hardening.ReadOnlyRoot = true
 	first := e.Provision(ctx, t, s)
 	put(ctx, t, first, "d/f", "kept")
+	if caps, err := first.Caps(ctx); err != nil || !caps.Snapshots {
+		_, refused := first.Snapshot(ctx, berth.SnapshotOptions{})
+		wantError(t, "a snapshot where the place declares none", refused, spec.ErrUnsupported)
+		return
+	}
 	snap := e.snapshot(ctx, t, first, berth.SnapshotOptions{})
 	second := e.restore(ctx, t, snap.ID, func(s *spec.Spec) { s.Hardening.ReadOnlyRoot = true })
 	wantFile(ctx, t, second, "d/f", "kept")

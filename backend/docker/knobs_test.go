@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/internal/testutil/dockertest"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/client"
 )
@@ -95,6 +96,12 @@ func TestStrict(t *testing.T) {
 	s.Isolation = ""
 	_, err = berth.Provision(ctx, d, s)
 	wantIs(t, "the same key with the standard profile", err, spec.ErrSpecMismatch)
+	for _, image := range []dockertest.Image{{Kind: dockertest.Scratch}, {Kind: dockertest.Busybox, UserName: true}} {
+		sb := provision(t, d, spec.Spec{Image: engine.Image(t, image), Isolation: spec.IsolationStrict})
+		if err := sb.Files().WriteFile(ctx, "file", []byte("x"), files.WriteOptions{}); err != nil {
+			t.Errorf("%+v: write to the workspace: %v", image, err)
+		}
+	}
 }
 
 // wantDiskLimit shows that an engine that says it limits a container's disk does.

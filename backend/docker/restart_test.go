@@ -146,7 +146,12 @@ func TestEngineRestartsAndPlacesEnd(t *testing.T) {
 	server := sshtest.Start(t, sshtest.Options{})
 	sshtest.Client(t, append(server.Alias("far"), "IdentityFile "+server.KeyFile)...)
 	e := privateEngine(t)
-	o := docker.Options{Host: "ssh://far" + strings.TrimPrefix(e.Host(t), "unix://"), Guest: guest.BinaryOptions{Path: guestBinary(t)}}
+	// By another name: what bears the engine's directory in its arguments is killed with it.
+	socket := filepath.Join(t.TempDir(), "s")
+	if err := os.Symlink(strings.TrimPrefix(e.Host(t), "unix://"), socket); err != nil {
+		t.Fatal(err)
+	}
+	o := docker.Options{Host: "ssh://far" + socket, Guest: guest.BinaryOptions{Path: guestBinary(t)}}
 	s := spec.Spec{Key: "k", Image: e.Image(t, dockertest.Image{Kind: dockertest.Busybox})}
 	d := newDriver(t, o)
 	out, err := interrupt(t, e, provision(t, d, s))

@@ -12,8 +12,7 @@
 //     containers.conf says to the service. Podman reports dropped capabilities against
 //     that default, and one that is in no default is not reported: it was never there.
 //   - Its state has names of its own (configured, stopped): they are translated.
-//   - A short image name is one of docker.io. An image that is missing is not pulled by
-//     the creation of a container.
+//   - A short image name is one of docker.io.
 //   - Without root it limits nothing and suspends nothing on a kernel with control groups
 //     of version 1: the limits are undeclared, and what asks for them is refused.
 package podman

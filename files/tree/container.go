@@ -11,9 +11,8 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// FromContainer writes to w what Export would have of a directory that a container engine
-// has put into the archive r: names begin with an element that stands for the directory.
-// The archive is hostile, and read as strictly as any; w gets its end once r has proven its
+// FromContainer writes to w what Export would have of a directory whose contents a container
+// engine has put into the archive r. The archive is hostile, and read as strictly as any; w gets its end once r has proven its
 // own. A file with several names is a hard link of the archive. Files cannot be chosen from
 // a stream: Exclude and Gitignore are CodeUnsupported.
 func FromContainer(ctx context.Context, r io.Reader, w io.Writer, o ExportOptions) (Stats, error) {
@@ -24,7 +23,7 @@ func FromContainer(ctx context.Context, r io.Reader, w io.Writer, o ExportOption
 		return Stats{}, err
 	}
 	out := bufio.NewWriterSize(w, writeBuffer)
-	from := tarstream.NewReader(r, tarstream.Options{Limits: o.Limits, Container: true, OmitLinks: o.OmitEscapingLinks})
+	from := tarstream.NewReader(r, tarstream.Options{Limits: o.Limits, OmitOthers: true, OmitLinks: o.OmitEscapingLinks})
 	to := tarstream.NewUncheckedWriter(out)
 	var counts tarstream.Counts
 	err := tarstream.Copy(to, from, func(h *tarstream.Header) {

@@ -29,6 +29,9 @@ type Dialect struct {
 	// Taken reports of the error of a creation, which is no conflict, that the name
 	// is in use all the same; nil: such names are conflicts.
 	Taken func(error) bool
+	// VolumesApart: what an archive request says of a directory that is a volume is not what
+	// is in it, so that the volumes of a container cannot be kept.
+	VolumesApart bool
 }
 
 // Dropped reports whether the capabilities that an engine reports as dropped are those
@@ -67,7 +70,8 @@ func Docker() Dialect {
 // Podman is the dialect of Podman's service that speaks Docker's API.
 func Podman() Dialect {
 	return Dialect{
-		Name: "podman", Title: "Podman", Oldest: "4.0", Host: "unix:///run/podman/podman.sock",
+		VolumesApart: true,
+		Name:         "podman", Title: "Podman", Oldest: "4.0", Host: "unix:///run/podman/podman.sock",
 		AbsentHint: "start its service (sudo systemctl start podman.socket, or podman system service --time=0; install podman if there is none), or set CONTAINER_HOST to another one",
 		NamedHint:  "CONTAINER_HOST (podman.host, Options.Host) points there: unset it for this machine's own engine, or start the service of that address (podman system service --time=0 ADDRESS)",
 		ClosedHint: "that is root's service: start this user's own (systemctl --user start podman.socket) and name it with CONTAINER_HOST",

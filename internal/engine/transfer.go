@@ -13,14 +13,14 @@ import (
 // TransferLimit bounds a request that moves the files of a place.
 const TransferLimit = time.Hour
 
-// Open reads a path of a container, which need not run, as an archive whose names begin
-// with the last element of the path, and hands it to read, for whose time it is open. What
-// comes is the container's: hostile. CodeFileNotFound: the path is not there. An error of
+// Open reads what is in a directory of a container, which need not run, as an archive and
+// hands it to read, for whose time it is open. What
+// comes is the container's: hostile. CodeFileNotFound: it is not there. An error of
 // read is returned as it is.
-func (e *Engine) Open(ctx context.Context, auth driver.Authority, id, path string, read func(ctx context.Context, archive io.Reader) error) error {
+func (e *Engine) Open(ctx context.Context, auth driver.Authority, id, dir string, read func(ctx context.Context, archive io.Reader) error) error {
 	var readErr error
 	err := e.Do(ctx, Call{Authority: auth, What: "copy out of container", Max: TransferLimit}, func(ctx context.Context, api *client.Client) error {
-		res, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: path})
+		res, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: dir + "/."})
 		if err != nil {
 			return err
 		}

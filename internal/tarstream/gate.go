@@ -19,11 +19,9 @@ type Options struct {
 	// CaseTwins refuses names that differ only in the case of their letters, which
 	// some file systems take for one, as duplicates.
 	CaseTwins bool
-	// Container reads an archive that a container engine made of a directory. Its names
-	// begin with one element that stands for the directory, which is taken off. What is
-	// neither a file, a directory nor a link is passed over, as are, with OmitLinks, the
-	// symbolic links that may lead out.
-	Container, OmitLinks bool
+	// OmitOthers passes over what is neither a file, a directory nor a link, OmitLinks over
+	// the symbolic links that may lead out.
+	OmitOthers, OmitLinks bool
 }
 
 const blockBytes = 512

@@ -28,7 +28,6 @@ type Reader struct {
 	pad  int64  // after it
 	err  error
 
-	top     string // with Options.Container: the element that stands for the directory
 	skipped int
 }
 
@@ -218,7 +217,7 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		h.Type = Hardlink
 		h.Target = strings.TrimPrefix(h.Target, "./")
 	default:
-		if r.gate.o.Container && flagNames[raw.flag] != "" && h.Size == 0 {
+		if r.gate.o.OmitOthers && flagNames[raw.flag] != "" && h.Size == 0 {
 			return r.omit()
 		}
 		what := flagNames[raw.flag]
@@ -243,16 +242,8 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		}
 		h.Path = strings.TrimSuffix(h.Path, "/")
 	}
-	if r.gate.o.Container {
-		if wrong := r.strip(h); wrong != "" {
-			return nil, r.refuse(BadPath, "%s", wrong)
-		}
-		if h.Path == "" {
-			return nil, r.gate.room(r.name)
-		}
-		if h.Type == Symlink && r.gate.o.OmitLinks && Escapes(h.Path, h.Target) {
-			return r.omit()
-		}
+	if h.Type == Symlink && r.gate.o.OmitLinks && Escapes(h.Path, h.Target) {
+		return r.omit()
 	}
 	if err := r.gate.admit(h); err != nil {
 		return nil, r.raw(err)
@@ -267,32 +258,6 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 func (r *Reader) omit() (*Header, error) {
 	r.skipped++
 	return nil, r.gate.room(r.name)
-}
-
-// strip takes the element off that stands for the directory. The path of the directory
-// itself is "" then.
-func (r *Reader) strip(h *Header) (wrong string) {
-	top, rest, below := strings.Cut(h.Path, "/")
-	if r.top == "" {
-		if wrong := wrongPath(top); wrong != "" {
-			return wrong
-		}
-		r.top = top
-	}
-	switch {
-	case top != r.top:
-		return "it is not below " + r.top
-	case !below && h.Type != Dir:
-		return "it stands for the directory, and is none"
-	case h.Type == Hardlink:
-		target, ok := strings.CutPrefix(h.Target, r.top+"/")
-		if !ok {
-			return "its target is not below " + r.top
-		}
-		h.Target = target
-	}
-	h.Path = rest
-	return ""
 }
 
 // raw makes err name the entry as the archive does.

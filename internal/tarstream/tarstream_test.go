@@ -438,9 +438,9 @@ func FuzzSealed(f *testing.F) {
 	})
 }
 
-// TestContainer defends: of an engine's archive of a directory what remains is what lies
-// below it, without what is no file, and nothing outside of it is meant by any name.
-func TestContainer(t *testing.T) {
+// TestOmitted defends: what is to be passed over is, and is counted; what refers to it is
+// refused all the same.
+func TestOmitted(t *testing.T) {
 	tests := []struct {
 		name    string
 		headers []tar.Header
@@ -449,21 +449,13 @@ func TestContainer(t *testing.T) {
 		skipped int
 		reason  tarstream.Reason
 	}{
-		{name: "below one element", headers: []tar.Header{dir("w/"), file("w/a", "1"), dir("w/d/"), hard("w/d/b", "w/a"), link("w/d/l", "../a")}, want: []string{"a", "d", "d/b->a", "d/l->../a"}},
-		{name: "what is no file", headers: []tar.Header{dir("w/"), special(tar.TypeFifo, "w/p"), special(tar.TypeChar, "w/c"), file("w/a", "1")}, want: []string{"a"}, skipped: 2},
-		{name: "a link that leads out", headers: []tar.Header{dir("w/"), link("w/l", "../x")}, reason: tarstream.BadSymlink},
-		{name: "is left out", headers: []tar.Header{dir("w/"), link("w/l", "../x"), link("w/m", "/etc")}, omit: true, skipped: 2},
-		{name: "another element", headers: []tar.Header{dir("w/"), file("v/a", "1")}, reason: tarstream.BadPath},
-		{name: "up", headers: []tar.Header{file("../a", "1")}, reason: tarstream.BadPath},
-		{name: "up below", headers: []tar.Header{file("w/../a", "1")}, reason: tarstream.BadPath},
-		{name: "absolute", headers: []tar.Header{file("/w/a", "1")}, reason: tarstream.BadPath},
-		{name: "a file for the directory", headers: []tar.Header{file("w", "1")}, reason: tarstream.BadPath},
-		{name: "a hard link out", headers: []tar.Header{dir("w/"), hard("w/b", "v/a")}, reason: tarstream.BadPath},
-		{name: "a hard link to what is left out", headers: []tar.Header{dir("w/"), special(tar.TypeFifo, "w/p"), hard("w/b", "w/p")}, reason: tarstream.BadHardlink},
-		{name: "twice", headers: []tar.Header{file("w/a", "1"), file("w/a", "2")}, reason: tarstream.Duplicate},
+		{name: "what is no file", headers: []tar.Header{dir("./"), special(tar.TypeFifo, "./p"), special(tar.TypeChar, "./c"), file("./a", "1"), hard("./b", "./a")}, want: []string{"a", "b->a"}, skipped: 2},
+		{name: "a link that leads out", headers: []tar.Header{link("l", "../x")}, reason: tarstream.BadSymlink},
+		{name: "is left out", headers: []tar.Header{link("l", "../x"), link("m", "/etc"), link("n", "l")}, omit: true, skipped: 2, want: []string{"n->l"}},
+		{name: "a hard link to what is left out", headers: []tar.Header{special(tar.TypeFifo, "p"), hard("b", "p")}, reason: tarstream.BadHardlink},
 	}
 	for _, tt := range tests {
-		r := tarstream.NewReader(bytes.NewReader(archive(t, tt.headers...)), tarstream.Options{Container: true, OmitLinks: tt.omit})
+		r := tarstream.NewReader(bytes.NewReader(archive(t, tt.headers...)), tarstream.Options{OmitOthers: true, OmitLinks: tt.omit})
 		var got []string
 		var err error
 		for {

@@ -75,7 +75,6 @@ func TestOneLoginForAll(t *testing.T) {
 	if fi, err := os.Stat(sockets[0]); err != nil || fi.Mode().Perm()&0o077 != 0 {
 		t.Errorf("the socket: %v, %v; want it this user's only", fi, err)
 	}
-	tun := conns[0].(*tunnelled).tunnel
 	_ = syscall.Kill(-conns[0].(*tunnelled).login.pid, syscall.SIGTERM)
 	if _, err := conns[0].Read(make([]byte, 64)); err != nil { // the rest of the word
 		t.Errorf("read: %v", err)
@@ -88,13 +87,14 @@ func TestOneLoginForAll(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the login was killed: %v", err)
 	}
+	second := again.(*tunnelled).login
 	for _, conn := range append(conns, again) {
 		conn.Close()
 		conn.Close() // counts once
 	}
 	deadline := time.After(idleLimit + 10*time.Second)
 	select {
-	case <-tun.live.ended:
+	case <-second.ended:
 	case <-deadline:
 		t.Error("a login that nobody uses goes on")
 	}

@@ -23,6 +23,9 @@ func (d *Driver) ReadArchive(ctx context.Context, key spec.Key, dir string, o dr
 	if err != nil {
 		return err
 	}
+	if c.HostConfig.ReadonlyRootfs && d.engine.VolumesApart {
+		return spec.New(spec.CodeUnsupported, "its files are in volumes, of which "+d.engine.Title+" gives no archive")
+	}
 	if !path.IsAbs(dir) {
 		dir = path.Join(c.Config.Labels[labelWorkdir], dir)
 	}

@@ -364,7 +364,7 @@ func (d *Driver) placeCaps(c *container.InspectResponse) spec.Caps {
 		Backend:   d.engine.Name,
 		Isolation: spec.IsolationSet(isolation),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: true, Snapshots: true,
+		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: true, Snapshots: !c.HostConfig.ReadonlyRootfs || !d.engine.VolumesApart,
 		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
 		// A socket may lie in what is mounted, and an abstract one is its network's.
 		ConfinedSockets: !shared(c) && len(placeMounts(c)) == 0,

@@ -30,7 +30,11 @@ func TestStaleExecIsNoMissingPlace(t *testing.T) {
 			switch {
 			case r.URL.Path == "/_ping":
 			case strings.HasSuffix(r.URL.Path, "/containers/json"):
-				fmt.Fprint(w, "[]")
+				if tt.create == http.StatusNotFound {
+					fmt.Fprint(w, "[]")
+				} else {
+					fmt.Fprintf(w, `[{"Id":"c0","Names":["/%s"],"State":"running"}]`, containerName("default", "k"))
+				}
 			case strings.HasSuffix(r.URL.Path, "/json"):
 				fmt.Fprintf(w, `{"Id":"c0","Name":"/%s","State":{"Status":"running","Running":true},"HostConfig":{"NetworkMode":"none"},"Config":{"Labels":{%q:"default",%q:"k"}}}`,
 					containerName("default", "k"), labelOwner, labelKey)

@@ -30,7 +30,14 @@ func (d *Driver) Snapshot(ctx context.Context, key spec.Key, o driver.SnapshotOp
 	if names := c.Config.Labels[labelEnv]; names != "" {
 		src.Env = strings.Split(names, ",")
 	}
-	if _, err := src.Volumes(); err != nil {
+	volumes, err := src.Volumes()
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	if len(volumes) > 0 && d.engine.VolumesApart {
+		return spec.Snapshot{}, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, of which " + d.engine.Title + " gives no archive")}
+	}
+	if src.User, err = d.identify(ctx, &plan{auth: o.Authority}, c); err != nil {
 		return spec.Snapshot{}, err
 	}
 	thaw, err := d.still(ctx, o.Authority, src)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/account"
 	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -31,8 +31,9 @@ type Source struct {
 	Key       spec.Key
 	Workdir   string
 	Env       []string // the names of the variables that its spec gave
-	State     string   // the directory of its guest's state
-	Guest     string   // where its guest's program is mounted
+	User      account.User
+	State     string // the directory of its guest's state
+	Guest     string // where its guest's program is mounted
 }
 
 // Volumes returns where the volumes of a container are mounted whose contents a snapshot
@@ -44,6 +45,9 @@ func (s *Source) Volumes() ([]string, error) {
 		if m.Type == mount.TypeVolume && m.Source != "" {
 			foreign[m.Target] = true
 		}
+	}
+	if s.Container.State.Status == container.StateCreated {
+		return nil, nil // nothing has been in there yet
 	}
 	var kept, others []string
 	for _, m := range s.Container.Mounts {
@@ -188,7 +192,7 @@ func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err
 			return nil, err
 		}
 	}
-	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(t.source.State))); err != nil {
+	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(t.source.State, t.source.User))); err != nil {
 		return nil, err
 	}
 	if t.image, err = t.commit(ctx, helper); err != nil {
@@ -231,7 +235,7 @@ func (t *taking) commit(ctx context.Context, id string) (string, error) {
 // carry copies what lies in a volume of the place to the same path of the helper.
 func (t *taking) carry(ctx context.Context, helper, volume string) error {
 	return t.Engine.Open(ctx, t.auth, t.source.Container.ID, volume, func(ctx context.Context, archive io.Reader) error {
-		return t.Engine.Fill(ctx, t.auth, helper, path.Dir(volume), archive)
+		return t.Engine.Fill(ctx, t.auth, helper, volume, archive)
 	})
 }
 
@@ -248,15 +252,16 @@ func (t *taking) discard(ctx context.Context, image string) error {
 	return err
 }
 
-// emptied is an archive that makes dir an empty directory, whatever it was: a file takes
-// its place, and a directory the file's.
-func emptied(dir string) []byte {
+// emptied is an archive that makes dir an empty directory of its owner, whatever it was: a
+// file takes its place, and a directory the file's. Some engines give a volume the owner of
+// what it is mounted on.
+func emptied(dir string, owner account.User) []byte {
 	var buf bytes.Buffer
 	name := strings.TrimPrefix(dir, "/")
 	archive := tar.NewWriter(&buf)
 	for _, h := range []*tar.Header{
 		{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()},
-		{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o700, ModTime: time.Now()},
+		{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o700, Uid: owner.UID, Gid: owner.GID, ModTime: time.Now()},
 	} {
 		_ = archive.WriteHeader(h) // to memory
 	}

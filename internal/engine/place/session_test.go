@@ -25,8 +25,7 @@ func TestStaleExecIsNoMissingPlace(t *testing.T) {
 		{"the exec fails with words", http.StatusInternalServerError, 0, spec.ErrUnavailable},
 		{"the container is gone", http.StatusNotFound, 0, spec.ErrNotFound},
 	} {
-		var d *Driver
-		d = fakeEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		d := fakeEngine(t, func(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case r.URL.Path == "/_ping":
 			case strings.HasSuffix(r.URL.Path, "/containers/json"):

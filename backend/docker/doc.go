@@ -11,7 +11,7 @@
 // carry both in clear, and the hash of the spec. One with our name and other labels is
 // CodeExists and never touched; one with another spec is CodeSpecMismatch, remedied by
 // ProvisionOptions.Replace. One that is stopped is started by Provision and is
-// CodeNotFound for Attach; one that somebody paused is CodeUnavailable for both.
+// CodeNotFound for Attach; one that is paused, by whomever, both let go on.
 //
 // A place without a key is ended by its guest once its last client has gone, and then
 // removed by the engine. Guest volumes ("berth-guest-...") are caches that belong to

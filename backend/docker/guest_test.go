@@ -225,12 +225,9 @@ func TestGuestThatDoesNotComeUp(t *testing.T) {
 	if _, err := berth.Provision(ctx, d, s); err == nil {
 		t.Errorf("no error without a key")
 	}
-	s.Workdir, s.Image = "", "berth-test/none:1"
+	s.Workdir, s.Image = "", "localhost/berth-test/none:1" // which no registry has
 	_, err = berth.Provision(ctx, d, s)
 	wantIs(t, "a missing image", err, spec.ErrNotFound)
-	if hint := spec.HintOf(err); hint != "docker pull berth-test/none:1" {
-		t.Errorf("hint %q", hint)
-	}
 }
 
 // Sessions that come and go leave no goroutine and no descriptor behind.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/countdown"
 	"github.com/berth-dev/berth/internal/agent/event"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
@@ -26,52 +27,21 @@ type life struct {
 	clients  map[*client]bool
 	commands int
 	ended    bool
-	idle     *countdown // no client and no command
-	orphan   *countdown // no client of an ephemeral place
-	ttl      *countdown
+	idle     *countdown.Timer // no client and no command
+	orphan   *countdown.Timer // no client of an ephemeral place
+	ttl      *countdown.Timer
 }
 
-// countdown is a timer that knows what is left; after 0 it never runs out.
-type countdown struct {
-	after time.Duration
-	timer *time.Timer
-	due   time.Time // zero: not running
-}
-
-func (c *countdown) start(f func()) {
-	if c.after == 0 || !c.due.IsZero() {
-		return
-	}
-	c.due = time.Now().Add(c.after)
-	c.timer = time.AfterFunc(c.after, f)
-}
-
-func (c *countdown) stop() {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.due = time.Time{}
-}
-
-// left is the time until the countdown runs out if nothing happens from now on;
-// negative: never.
-func (c *countdown) left() time.Duration {
-	switch {
-	case c.after == 0:
-		return -1
-	case c.due.IsZero():
-		return c.after
-	}
-	return max(time.Until(c.due), 0)
-}
+// arrival is how long nobody has to have come to a new place at least until it is idle.
+const arrival = 10 * time.Second
 
 func newLife(cfg *config, feed *event.Feed) *life {
 	l := &life{
 		cfg: cfg, feed: feed, started: time.Now(), ending: make(chan time.Duration, 1), clients: map[*client]bool{},
-		idle: &countdown{after: cfg.idle}, orphan: &countdown{}, ttl: &countdown{after: cfg.ttl},
+		idle: &countdown.Timer{After: cfg.idle}, orphan: &countdown.Timer{}, ttl: &countdown.Timer{After: cfg.ttl},
 	}
 	if cfg.ephemeral {
-		l.orphan.after = max(cfg.orphanAfter, time.Nanosecond)
+		l.orphan.After = max(cfg.orphanAfter, time.Nanosecond)
 	}
 	return l
 }
@@ -80,29 +50,33 @@ func newLife(cfg *config, feed *event.Feed) *life {
 func (l *life) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttl.start(func() { l.end(l.cfg.grace) })
+	l.ttl.Start(func() { l.end(l.cfg.grace) })
+	if l.idle.After > 0 { // whoever made the place is given the time to come
+		l.idle.After = max(l.idle.After, arrival)
+	}
 	l.adjust()
+	l.idle.After = l.cfg.idle
 }
 
 // adjust starts and stops the timers as clients and commands are. The caller holds
 // the lock.
 func (l *life) adjust() {
 	if len(l.clients) > 0 {
-		l.orphan.stop()
+		l.orphan.Stop()
 	} else {
-		l.orphan.start(func() { l.expire(l.orphan) })
+		l.orphan.Start(func() { l.expire(l.orphan) })
 	}
 	if len(l.clients) > 0 || l.commands > 0 {
-		l.idle.stop()
+		l.idle.Stop()
 	} else {
-		l.idle.start(func() { l.expire(l.idle) })
+		l.idle.Start(func() { l.expire(l.idle) })
 	}
 }
 
 // expire ends the place unless c was stopped while its timer ran out.
-func (l *life) expire(c *countdown) {
+func (l *life) expire(c *countdown.Timer) {
 	l.mu.Lock()
-	late := !c.due.IsZero() && !time.Now().Before(c.due)
+	late := c.Late()
 	l.mu.Unlock()
 	if late {
 		l.end(l.cfg.grace)
@@ -206,13 +180,13 @@ func (l *life) commandEnded() {
 func (l *life) status() *wire.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	idle := l.idle.left()
-	if o := l.orphan.left(); o >= 0 && (idle < 0 || o < idle) {
+	idle := l.idle.Left()
+	if o := l.orphan.Left(); o >= 0 && (idle < 0 || o < idle) {
 		idle = o
 	}
 	return &wire.Status{
 		StartedUnixNS: l.started.UnixNano(), UptimeNS: int64(time.Since(l.started)),
 		Clients: len(l.clients), Commands: l.commands,
-		IdleInNS: int64(idle), ExpiresInNS: int64(l.ttl.left()),
+		IdleInNS: int64(idle), ExpiresInNS: int64(l.ttl.Left()),
 	}
 }

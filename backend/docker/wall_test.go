@@ -176,7 +176,11 @@ func TestMountsAreNotReplaced(t *testing.T) {
 		s.Key, s.Hardening.User = spec.Key("u"+user), user
 		sb := provision(t, newDriver(t, o), s)
 		before := sh(t, sb, "cat /etc/hosts; ls /etc")
+		mounts := sh(t, sb, "cat /proc/self/mountinfo")
 		for _, path := range []string{"/etc/hosts", "/etc/resolv.conf", "/dev/null"} {
+			if path == "/etc/resolv.conf" && !strings.Contains(mounts, " "+path+" ") {
+				continue // an engine may have none for a container without a network
+			}
 			err := sb.Files().WriteFile(ctx, path, make([]byte, 256<<10), files.WriteOptions{})
 			wantIs(t, "write "+path, err, spec.ErrNotReplaceable)
 		}

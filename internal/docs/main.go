@@ -190,7 +190,12 @@ func capsTable(r io.Reader) (string, error) {
 		{"a command as another user", func(c spec.Caps) string { return yes(c.CommandUser) }},
 		{"sockets of programs outside out of reach", func(c spec.Caps) string { return yes(c.ConfinedSockets) }},
 		{"file API confined to a root", func(c spec.Caps) string { return yes(c.WorkspaceRoot) }},
-		{"image", func(c spec.Caps) string { return yes(c.Image) }},
+		{"image, pulled or built", func(c spec.Caps) string { return yes(c.Image && c.Build) }},
+		{"mounts, published ports, network modes, labels, secrets", func(c spec.Caps) string {
+			return yes(c.Mounts && c.PublishedPorts && c.NetworkModes && c.Labels && c.Secrets)
+		}},
+		{"suspended with its processes", func(c spec.Caps) string { return yes(c.Suspend) }},
+		{"snapshots of its files", func(c spec.Caps) string { return yes(c.Snapshots) }},
 		{"limits, by default", limits},
 		{"hardening knobs", func(c spec.Caps) string { return yes(c.Hardening) }},
 	}

@@ -177,7 +177,7 @@ func noLeaks(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		var left string
-		within(t, 10*time.Second, func() bool { left = ours(); return left == "" }, func() string { return "goroutines are left:\n" + left })
+		within(t, time.Minute, func() bool { left = ours(); return left == "" }, func() string { return "goroutines are left:\n" + left })
 	})
 }
 

@@ -22,7 +22,7 @@ has left it.`,
 		Example: `  berth up --key session-1
   berth up --key build --backend docker --image golang:1.26 --memory 2g --ttl 8h
   berth up --key session-1 --network open --replace
-  berth up --key web --backend docker --image nginx --network open --publish 8080:80 --mount .:/usr/share/nginx/html:ro
+  berth up --key web --backend docker --image nginx --network open --publish 8080:80 --mount .:/srv
   berth up --key agent --backend docker --image debian --isolation strict --env TOKEN --secret TOKEN
   key=$(berth up) && berth exec --key "$key" -- make`,
 		Args: verb.NoArguments,

@@ -178,7 +178,13 @@ func (k *kind) endProcesses(dir string) int {
 	marks := []string{dir + "/"}
 	containers, _ := filepath.Glob(filepath.Join(dir, k.containers))
 	for _, c := range containers {
-		marks = append(marks, filepath.Base(c))
+		id := filepath.Base(c)
+		marks = append(marks, id)
+		// One that is paused takes no signal before it goes on, where groups are of version 1.
+		states, _ := filepath.Glob("/sys/fs/cgroup/freezer/*/*" + id + "/freezer.state")
+		for _, state := range states {
+			_ = os.WriteFile(state, []byte("THAWED"), 0)
+		}
 	}
 	found := 0
 	entries, _ := os.ReadDir("/proc")

@@ -143,7 +143,8 @@ func sweptUp(t *testing.T, name string, engine func() *dockertest.Engine) {
 
 const victimSleep = "86399"
 
-// TestVictim is the process that is killed: an engine with a container, no end.
+// TestVictim is the process that is killed: an engine with a container that runs and one
+// that is paused, no end.
 func TestVictim(t *testing.T) {
 	if os.Getenv("DOCKERTEST_VICTIM") == "" {
 		t.Skip("for TestKilledTestsAreSweptUp")
@@ -153,15 +154,20 @@ func TestVictim(t *testing.T) {
 		e = dockertest.Podman()
 	}
 	host, ctx := e.Host(t), context.Background()
-	c, err := e.Client(t).ContainerCreate(ctx, client.ContainerCreateOptions{
-		Config:     &container.Config{Image: e.Image(t, dockertest.Image{Kind: dockertest.NoShell}), Cmd: []string{"sleep", victimSleep}},
-		HostConfig: &container.HostConfig{NetworkMode: "none"},
-	})
-	if err == nil {
-		_, err = e.Client(t).ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
-	}
-	if err != nil {
-		t.Fatal(err)
+	for _, pause := range []bool{false, true} {
+		c, err := e.Client(t).ContainerCreate(ctx, client.ContainerCreateOptions{
+			Config:     &container.Config{Image: e.Image(t, dockertest.Image{Kind: dockertest.NoShell}), Cmd: []string{"sleep", victimSleep}},
+			HostConfig: &container.HostConfig{NetworkMode: "none"},
+		})
+		if err == nil {
+			_, err = e.Client(t).ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
+		}
+		if err == nil && pause {
+			_, err = e.Client(t).ContainerPause(ctx, c.ID, client.ContainerPauseOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	// Podman ends with its namespaces: it has no such file, and cannot outlive us.
 	pid, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(host, "unix://")), "pid"))

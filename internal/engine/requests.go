@@ -128,10 +128,7 @@ func (e *Engine) RemoveHelper(ctx context.Context, auth driver.Authority, id str
 // Discard removes a container that does not run, with its anonymous volumes. One that
 // runs after all is left alone, and is no error; nor is one that is gone.
 func (e *Engine) Discard(ctx context.Context, auth driver.Authority, id string) error {
-	err := e.Do(ctx, Call{Authority: auth, What: "remove container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
-		_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true})
-		return err
-	})
+	err := e.removeOnce(ctx, auth, id, client.ContainerRemoveOptions{RemoveVolumes: true})
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
 		return nil
 	}
@@ -145,10 +142,7 @@ func (e *Engine) Discard(ctx context.Context, auth driver.Authority, id string) 
 func (e *Engine) removeWith(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
 	deadline := time.Now().Add(goneLimit)
 	for givenUp := 0; ; {
-		err := e.Do(ctx, Call{Authority: auth, What: "remove container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
-			_, err := api.ContainerRemove(ctx, id, o)
-			return err
-		})
+		err := e.removeOnce(ctx, auth, id, o)
 		switch {
 		case cerrdefs.IsNotFound(err):
 			return nil
@@ -161,6 +155,13 @@ func (e *Engine) removeWith(ctx context.Context, auth driver.Authority, id strin
 			return err
 		}
 	}
+}
+
+func (e *Engine) removeOnce(ctx context.Context, auth driver.Authority, id string, o client.ContainerRemoveOptions) error {
+	return e.Do(ctx, Call{Authority: auth, What: "remove container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.ContainerRemove(ctx, id, o)
+		return err
+	})
 }
 
 // WaitGone waits for the end of a removal that is under way.

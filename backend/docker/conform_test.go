@@ -15,11 +15,6 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// ofTheImage are the cases in which it may matter what the image is, who its user is and
-// what can be written: outside of the soak the others are left to one image.
-var ofTheImage = regexp.MustCompile("^(Exec|Env|Caps|Files(Read|Write|Mkdir|List|Stat|Rename|Remove|Perm|Chmod)|Root|Setup|Provision|Attach|Workdir|User|Guest|Kill|" +
-	"Terminal(Is|Re|Ends)|Job(Ends|Runs|Is)|Hostile|Suspend|Snapshot|Tree|FilesTree|Ports(Reach|Are)|Events(End|Are))")
-
 // The contract holds for any image: with a shell and without, with nothing at all,
 // as root and as another user, on a read-only root, and over a transport that
 // fragments, delays and stalls.
@@ -64,7 +59,7 @@ func TestConform(t *testing.T) {
 			}
 			var only *regexp.Regexp
 			if tt.brief && !soak {
-				only = ofTheImage
+				only = dockertest.OfTheImage
 			}
 			drivertest.Run(t, drivertest.Options{
 				Open: func() (driver.Driver, error) { return docker.New(o) }, Spec: s,

@@ -19,11 +19,6 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// ofTheImage are the cases in which it may matter what the image is, who its user is and
-// what can be written: outside of the soak the others are left to one image.
-var ofTheImage = regexp.MustCompile("^(Exec|Env|Caps|Files(Read|Write|Mkdir|List|Stat)|Root|Setup|Provision|Attach|Workdir|User|Guest|Kill|" +
-	"Terminal(Is|Re)|Job(Ends|Runs|Is)|Suspend|Snapshot|FilesTree)")
-
 // The contract holds for Podman as it does for Docker, for any image: with a shell and
 // without, with nothing at all, as root and as another user, on a read-only root. What
 // else is promised of containers is tested beside backend/docker, on both engines.
@@ -64,7 +59,7 @@ func TestConform(t *testing.T) {
 			mine.Owner = "t-" + tt.name
 			var only *regexp.Regexp
 			if !tt.quick && !soak {
-				only = ofTheImage
+				only = dockertest.OfTheImage
 			}
 			drivertest.Run(t, drivertest.Options{
 				Open: func() (driver.Driver, error) { return podman.New(mine) },

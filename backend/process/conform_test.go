@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/drivertest"
 	"github.com/berth-dev/berth/guest/selfexec"
 	"github.com/berth-dev/berth/internal/environ"
+	"github.com/berth-dev/berth/internal/testutil/race"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -59,7 +60,7 @@ func options(t *testing.T) process.Options {
 }
 
 // testEnv keeps the race detector from sleeping for a second at the end of a guest.
-func testEnv() []string { return append(environ.Base(os.Environ()), "GORACE=atexit_sleep_ms=0") }
+func testEnv() []string { return append(environ.Base(os.Environ()), race.QuickExit) }
 
 // levels runs a test at level none and behind guard.
 func levels(t *testing.T, run func(t *testing.T, level spec.Isolation)) {

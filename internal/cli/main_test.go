@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/berth-dev/berth/guest/selfexec"
+	"github.com/berth-dev/berth/internal/testutil/race"
 )
 
 // TestMain makes this test binary the berth program, under that name on PATH, and
@@ -61,8 +62,7 @@ func home(t testing.TB, dir string) []string {
 		"TMPDIR=" + filepath.Join(dir, "tmp"),
 		"BERTH_STATE_DIR=" + filepath.Join(dir, "home", "state"),
 		"BERTH_CACHE_DIR=" + filepath.Join(dir, "home", "cache"),
-		// The race detector has a program sleep for a second at its end.
-		"GORACE=atexit_sleep_ms=0",
+		race.QuickExit,
 		// A test must not find the engine or the hosts of whoever runs it.
 		"DOCKER_HOST=unix://" + filepath.Join(dir, "no-engine.sock"),
 		"CONTAINER_HOST=unix://" + filepath.Join(dir, "no-service.sock"),

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/environ"
 	"github.com/berth-dev/berth/internal/place"
 	"github.com/berth-dev/berth/internal/place/remote"
+	"github.com/berth-dev/berth/internal/testutil/race"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -49,9 +50,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quickExit keeps the race detector from sleeping for a second at the end of a guest.
-const quickExit = "GORACE=atexit_sleep_ms=0"
-
 // self runs this program as the guest.
 func self(_ context.Context, l place.Launch) (place.Plan, error) {
 	path, err := os.Executable()
@@ -67,7 +65,7 @@ func says(text string) place.Starter {
 
 func newRoot(t *testing.T) *place.Root {
 	t.Helper()
-	r := &place.Root{Dir: filepath.Join(t.TempDir(), "state"), Owner: "test", BaseEnv: append(environ.Base(os.Environ()), quickExit), Guest: self}
+	r := &place.Root{Dir: filepath.Join(t.TempDir(), "state"), Owner: "test", BaseEnv: append(environ.Base(os.Environ()), race.QuickExit), Guest: self}
 	t.Cleanup(func() { clear(t, r) })
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,11 @@ import (
 )
 
 const busyboxPath = "/bin/busybox"
+
+// OfTheImage are the conformance cases in which it may matter what the image is, who its
+// user is and what can be written: outside of the soak the others are left to one image.
+var OfTheImage = regexp.MustCompile("^(Exec|Env|Caps|Files(Read|Write|Mkdir|List|Stat|Rename|Remove|Perm|Chmod)|Root|Setup|Provision|Attach|Workdir|User|Guest|Kill|" +
+	"Terminal(Is|Re|Ends)|Job(Ends|Runs|Is)|Hostile|Suspend|Snapshot|Tree|FilesTree|Ports(Reach|Are)|Events(End|Are))")
 
 // Image names one of the images for tests.
 type Image struct {

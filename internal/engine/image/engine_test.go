@@ -182,7 +182,7 @@ func TestPullFails(t *testing.T) {
 	}
 }
 
-// The end of the caller ends the pull, on the engine too.
+// The end of the caller ends the pull and leaves nothing in the way of the next one.
 func TestPullIsCancelled(t *testing.T) {
 	r := registrytest.Start(t, registrytest.Options{Hang: true})
 	r.Add(t, "app:1", map[string][]byte{"true": []byte(strings.Repeat("abc", 1<<16))})
@@ -191,12 +191,17 @@ func TestPullIsCancelled(t *testing.T) {
 		<-r.Hanging()
 		cancel()
 	}()
-	if _, err := newStore(t, "").Pull(ctx, r.Host+"/app:1", driver.PrepareOptions{}); !errors.Is(err, context.Canceled) {
+	store := newStore(t, "")
+	if _, err := store.Pull(ctx, r.Host+"/app:1", driver.PrepareOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want the context's error", err)
 	}
-	select {
-	case <-r.Gone():
-	case <-testContext(t).Done():
-		t.Error("the engine goes on pulling")
+	// Whether the engine has ended its download cannot be seen at the registry: dockerd 20.10
+	// sometimes keeps the connection of a cancelled one, with nobody reading from it. A pull
+	// that joined the old one would hang with it.
+	r.Recover()
+	image, err := store.Pull(testContext(t), r.Host+"/app:1", driver.PrepareOptions{})
+	if err != nil {
+		t.Fatalf("the pull after a cancelled one: %v", err)
 	}
+	remove(t, store, image.ID)
 }

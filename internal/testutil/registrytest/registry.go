@@ -34,7 +34,8 @@ type Options struct {
 	Refuse bool
 	// WrongDigest serves other content than a digest names.
 	WrongDigest bool
-	// Hang serves the first half of a layer and no more, until the client goes.
+	// Hang serves the first half of a layer and no more, until the client goes or the test
+	// ends. [Registry.Recover] ends it for the requests that come after.
 	Hang bool
 }
 
@@ -48,13 +49,12 @@ type Registry struct {
 	blobs   map[string][]byte // by digest; manifests too
 	tags    map[string]string // digest by name:tag
 	hanging chan struct{}
-	gone    chan struct{}
 	ended   chan struct{}
 }
 
 // Start starts a registry that ends with the test.
 func Start(t testing.TB, o Options) *Registry {
-	r := &Registry{options: o, blobs: map[string][]byte{}, tags: map[string]string{}, hanging: make(chan struct{}, 1), gone: make(chan struct{}, 1), ended: make(chan struct{})}
+	r := &Registry{options: o, blobs: map[string][]byte{}, tags: map[string]string{}, hanging: make(chan struct{}, 1), ended: make(chan struct{})}
 	server := httptest.NewServer(r)
 	t.Cleanup(func() {
 		close(r.ended)
@@ -67,8 +67,12 @@ func Start(t testing.TB, o Options) *Registry {
 // Hanging is told when a layer has begun to hang.
 func (r *Registry) Hanging() <-chan struct{} { return r.hanging }
 
-// Gone is told when the client of a hanging layer has gone.
-func (r *Registry) Gone() <-chan struct{} { return r.gone }
+// Recover serves whole layers from now on; those that hang go on hanging.
+func (r *Registry) Recover() {
+	r.mu.Lock()
+	r.options.Hang = false
+	r.mu.Unlock()
+}
 
 // Add adds an image of two layers under NAME:TAG and returns its digest. Files are those of
 // its root, executable.
@@ -210,13 +214,14 @@ func (r *Registry) serveManifest(w http.ResponseWriter, name, ref string) {
 func (r *Registry) serveBlob(w http.ResponseWriter, q *http.Request, digest string) {
 	r.mu.Lock()
 	data, ok := r.blobs[digest]
+	hang := r.options.Hang
 	r.mu.Unlock()
 	if !ok {
 		fail(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown")
 		return
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	if !r.options.Hang || bytes.HasPrefix(data, []byte("{")) {
+	if !hang || bytes.HasPrefix(data, []byte("{")) {
 		_, _ = w.Write(data)
 		return
 	}
@@ -225,7 +230,6 @@ func (r *Registry) serveBlob(w http.ResponseWriter, q *http.Request, digest stri
 	tell(r.hanging)
 	select {
 	case <-q.Context().Done():
-		tell(r.gone)
 	case <-r.ended:
 	}
 }

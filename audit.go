@@ -94,8 +94,10 @@ func (sb *Sandbox) audited(ctx context.Context, r spec.AuditRecord, do func() er
 
 // auditCommand is the record of a command, or of a job's.
 func auditCommand(kind spec.AuditKind, c *Command) spec.AuditRecord {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(c.Env)), maps.Keys(c.EnvPaths))
+	slices.Sort(names)
 	return spec.AuditRecord{
-		Kind: kind, Name: c.Key, Args: c.Args, Dir: c.Dir, Env: slices.Sorted(maps.Keys(c.Env)), User: c.User,
+		Kind: kind, Name: c.Key, Args: c.Args, Dir: c.Dir, Env: slices.Compact(names), User: c.User,
 	}
 }
 

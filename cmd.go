@@ -32,6 +32,8 @@ type Cmd struct {
 	// earlier one; an entry without "=" or with a bad name is refused by Start.
 	Env      []string
 	CleanEnv bool
+	// EnvPaths are put in front of lists of directories; see Command.EnvPaths.
+	EnvPaths map[string][]string
 
 	// Stdin is copied to the command; nil: its input is empty. A Read that
 	// blocks does not hold up Wait.
@@ -147,7 +149,7 @@ func (c *Cmd) start() error {
 	}
 	stdio := Stdio{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
 	command := &Command{
-		Key: c.Key, Args: c.Args, Dir: c.Dir, Env: env, CleanEnv: c.CleanEnv,
+		Key: c.Key, Args: c.Args, Dir: c.Dir, Env: env, CleanEnv: c.CleanEnv, EnvPaths: c.EnvPaths,
 		Timeout: c.Timeout, NoOutputTimeout: c.NoOutputTimeout, Grace: c.WaitDelay, MergeOutput: sameWriter(c.Stdout, c.Stderr),
 		User: c.User, Umask: c.Umask, Rlimits: c.Rlimits,
 	}

@@ -20,6 +20,8 @@ type ExecOptions struct {
 	Dir      string            // relative to the workdir; "": the workdir
 	Env      map[string]string // added to the place's; under CleanEnv the whole of it
 	CleanEnv bool
+	// EnvPaths are put in front of lists of directories; see Command.EnvPaths.
+	EnvPaths map[string][]string
 	Stdin    io.Reader // nil: empty
 	// Timeout ends the command's whole tree; 0: none. Grace is the time between
 	// TERM and KILL then; 0: 5 s, negative: KILL at once.
@@ -117,7 +119,7 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 		o.MaxOutputBytes = DefaultMaxOutputBytes
 	}
 	c := &Command{
-		Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, Timeout: o.Timeout, Grace: o.Grace,
+		Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, EnvPaths: o.EnvPaths, Timeout: o.Timeout, Grace: o.Grace,
 		NoOutputTimeout: o.NoOutputTimeout, MergeOutput: o.MergeOutput, KeepOutput: o.KeepOutput,
 		User: o.User, Umask: o.Umask, Rlimits: o.Rlimits,
 	}

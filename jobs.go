@@ -37,6 +37,8 @@ type JobOptions struct {
 	Dir      string            // relative to the workdir; "": the workdir
 	Env      map[string]string // added to the place's; under CleanEnv the whole of it
 	CleanEnv bool
+	// EnvPaths are put in front of lists of directories; see Command.EnvPaths.
+	EnvPaths map[string][]string
 	// Timeout ends the job's whole tree; 0: none. NoOutputTimeout does once it
 	// has written nothing for so long. Grace is the time between TERM and KILL
 	// then; 0: 5 s, negative: KILL at once.
@@ -60,7 +62,7 @@ type JobOptions struct {
 // which is ended by Kill, by its own Timeout or with its place.
 func (j *Jobs) Start(ctx context.Context, argv []string, o JobOptions) (*Job, error) {
 	c := (&Command{
-		Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv,
+		Key: o.Key, Args: argv, Dir: o.Dir, Env: o.Env, CleanEnv: o.CleanEnv, EnvPaths: o.EnvPaths,
 		Timeout: o.Timeout, NoOutputTimeout: o.NoOutputTimeout, Grace: o.Grace,
 		User: o.User, Umask: o.Umask, Rlimits: o.Rlimits,
 	}).Clone()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -17,6 +18,7 @@ func environCases() []Case {
 		{Name: "CommandEnvAdds", Rule: "A command's env is added to the sandbox's and wins over it.", Need: needCoreutils, Run: environCommand},
 		{Name: "CommandEnvIsByteExact", Rule: "Env values arrive byte for byte, whatever they hold but NUL.", Need: needShell, Run: environBytes},
 		{Name: "CleanEnvIsExact", Rule: "CleanEnv is exactly what is given; the program is still found on the place's PATH.", Need: needCoreutils, Run: environClean},
+		{Name: "EnvPathsComeFirst", Rule: "EnvPaths stand in front of the list of directories that the command would have otherwise, and programs are looked up there.", Need: needShell, Run: environPaths},
 		{Name: "CmdEnvLaterWins", Rule: "Of two entries with one name the later wins; an entry without = is refused.", Need: needCoreutils, Run: environLater},
 		{Name: "ShellStartupIsOff", Rule: "BASH_ENV and ENV are removed from the environment unless the command sets them itself.", Need: needCoreutils, Run: environStartup},
 		{Name: "ShellIsNoLoginShell", Rule: "Shell runs /bin/sh -c, not as a login shell.", Need: needShell, Run: environLogin},
@@ -87,6 +89,33 @@ func environClean(ctx context.Context, t T, e *Env) {
 	}
 	r = e.Exec(ctx, t, []string{"env"}, berth.ExecOptions{CleanEnv: true})
 	wantText(t, "an empty environment", r.Stdout, "")
+}
+
+func environPaths(ctx context.Context, t T, e *Env) {
+	s := e.Spec()
+	s.Env = map[string]string{"C_LIST": "/spec", "C_EMPTY": ""}
+	sb := e.Provision(ctx, t, s)
+	paths := map[string][]string{"C_LIST": {"/one", "/two words"}, "C_EMPTY": {"/one"}, "C_NONE": {"/one"}, "C_OWN": {"/one"}}
+	o := berth.ExecOptions{EnvPaths: paths, Env: map[string]string{"C_OWN": "/own"}}
+	r := e.ExecIn(ctx, t, sb, []string{"/bin/sh", "-c", `echo "$C_LIST,$C_EMPTY,$C_NONE,$C_OWN"`}, o)
+	wantText(t, "the lists", r.Stdout, "/one:/two words:/spec,/one,/one,/one:/own\n")
+	o.CleanEnv = true
+	r = e.ExecIn(ctx, t, sb, []string{"/bin/sh", "-c", `echo "$C_LIST,$C_OWN"`}, o)
+	wantText(t, "the lists in a clean environment", r.Stdout, "/one:/two words,/one:/own\n")
+
+	dir, err := e.Sandbox.Files().Resolve(ctx, ".")
+	if err != nil {
+		t.Fatalf("resolve: %v", err)
+	}
+	e.write(ctx, t, "c-program", []byte("#!/bin/sh\necho found\n"), files.WriteOptions{Mode: 0o755})
+	r = e.Exec(ctx, t, []string{"c-program"}, berth.ExecOptions{EnvPaths: map[string][]string{"PATH": {dir}}})
+	wantText(t, "a program in front of PATH", r.Stdout, "found\n")
+	for _, dirs := range [][]string{{"relative"}, {"/a:/b"}, {""}, {"/nul\x00"}} {
+		_, err := e.Sandbox.Exec(ctx, []string{"true"}, berth.ExecOptions{EnvPaths: map[string][]string{"PATH": dirs}})
+		wantError(t, fmt.Sprintf("%q", dirs), err, spec.ErrInvalid)
+	}
+	_, err = e.Sandbox.Exec(ctx, []string{"true"}, berth.ExecOptions{EnvPaths: map[string][]string{"A=B": {"/x"}}})
+	wantError(t, "a name with =", err, spec.ErrInvalid)
 }
 
 func environLater(ctx context.Context, t T, e *Env) {

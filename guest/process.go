@@ -110,10 +110,16 @@ func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio
 
 // canRun refuses what the guest would ignore, or cannot do.
 func (s *Session) canRun(c *spec.Command) error {
-	const since = 1
+	const since, pathsSince = 1, 4
 	if s.minor < since && (c.NoOutputTimeout > 0 || c.KeepOutput || c.User != "" || c.Umask != nil || len(c.Rlimits) > 0) {
 		return &spec.Error{
 			Code: spec.CodeUnsupported, Err: errors.New("the guest is too old for a command's user, umask, limits or end after silence"),
+			Hint: "end the sandbox and provision it again: a new guest comes with it",
+		}
+	}
+	if s.minor < pathsSince && len(c.EnvPaths) > 0 {
+		return &spec.Error{
+			Code: spec.CodeUnsupported, Err: errors.New("the guest is too old for paths in front of a command's variables"),
 			Hint: "end the sandbox and provision it again: a new guest comes with it",
 		}
 	}
@@ -150,16 +156,21 @@ func (s *Session) newProcess(ctx context.Context, c *spec.Command, stdio driver.
 	return p
 }
 
+func byteStrings(list []string) []wire.Bytes {
+	out := make([]wire.Bytes, len(list))
+	for i, s := range list {
+		out[i] = wire.Bytes(s)
+	}
+	return out
+}
+
 func execRequest(id string, c *spec.Command, stdio driver.Stdio) *wire.Request {
 	r := &wire.ExecRequest{
 		ID: id, Key: c.Key, Dir: wire.Bytes(c.Dir), CleanEnv: c.CleanEnv,
 		TimeoutMS: millis(c.Timeout), GraceMS: millis(c.GraceOrDefault()), Merge: c.MergeOutput,
 		Stdin: stdio.Stdin != nil, Stdout: stdio.Stdout != nil, Stderr: stdio.Stderr != nil && !c.MergeOutput,
-		Args:       make([]wire.Bytes, len(c.Args)),
+		Args:       byteStrings(c.Args),
 		NoOutputMS: millis(c.NoOutputTimeout), User: c.User, Rlimits: c.Rlimits, Keep: c.KeepOutput,
-	}
-	for i, a := range c.Args {
-		r.Args[i] = wire.Bytes(a)
 	}
 	if c.Umask != nil {
 		mask := uint32(*c.Umask)
@@ -169,6 +180,12 @@ func execRequest(id string, c *spec.Command, stdio driver.Stdio) *wire.Request {
 		r.Env = make(map[string]wire.Bytes, len(c.Env))
 		for k, v := range c.Env {
 			r.Env[k] = wire.Bytes(v)
+		}
+	}
+	if len(c.EnvPaths) > 0 {
+		r.EnvPaths = make(map[string][]wire.Bytes, len(c.EnvPaths))
+		for name, dirs := range c.EnvPaths {
+			r.EnvPaths[name] = byteStrings(dirs)
 		}
 	}
 	return &wire.Request{Op: wire.OpExec, Exec: r}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,10 @@ type Command struct {
 	// of it.
 	Env      map[string]string
 	CleanEnv bool
+	// EnvPaths are directories of the place, absolute and without a colon, that are put in
+	// front of a variable that holds a list of them, PATH or PYTHONPATH, say: in front of
+	// Env's value, else of the place's, or alone where there is neither.
+	EnvPaths map[string][]string
 	// Timeout ends the command's whole tree. 0: none.
 	Timeout time.Duration
 	// Grace is the time between TERM and KILL when the tree is ended by a
@@ -79,12 +84,48 @@ func (c *Command) Clone() *Command {
 	d := *c
 	d.Args = slices.Clone(c.Args)
 	d.Env = cloneMap(c.Env)
+	d.EnvPaths = cloneLists(c.EnvPaths)
 	d.Rlimits = maps.Clone(c.Rlimits)
 	if c.Umask != nil {
 		mask := *c.Umask
 		d.Umask = &mask
 	}
 	return &d
+}
+
+// WithEnvPaths returns the command with its EnvPaths in its Env, in a place whose
+// environment is env, entries "NAME=value". It is c itself if it has none.
+func (c *Command) WithEnvPaths(env []string) *Command {
+	if len(c.EnvPaths) == 0 {
+		return c
+	}
+	d := *c
+	d.Env, d.EnvPaths = maps.Clone(c.Env), nil
+	if d.Env == nil {
+		d.Env = make(map[string]string, len(c.EnvPaths))
+	}
+	for name, dirs := range c.EnvPaths {
+		value, own := c.Env[name]
+		for _, entry := range env {
+			if of, v, _ := strings.Cut(entry, "="); of == name && !own && !c.CleanEnv {
+				value = v
+			}
+		}
+		list := strings.Join(dirs, ":")
+		if value != "" && list != "" {
+			list += ":"
+		}
+		d.Env[name] = list + value
+	}
+	return &d
+}
+
+func cloneLists(m map[string][]string) map[string][]string {
+	out := maps.Clone(m)
+	for name, list := range out {
+		out[name] = slices.Clone(list)
+	}
+	return out
 }
 
 // GraceOrDefault returns the effective grace: never negative.

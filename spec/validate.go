@@ -156,6 +156,11 @@ func (c *Command) Validate() error {
 	for name, value := range c.Env {
 		total += len(name) + len(value) + 2
 	}
+	more, err := c.validateEnvPaths()
+	if err != nil {
+		return err
+	}
+	total += more
 	if total > MaxArgvBytes {
 		return &Error{Code: CodeTooLarge, Err: fmt.Errorf("arguments and environment have %d bytes, at most %d are possible", total, MaxArgvBytes), Hint: "pass large data on stdin or write it to a file"}
 	}
@@ -184,6 +189,24 @@ func (c *Command) Validate() error {
 		return New(CodeInvalid, fmt.Sprintf("command key has %d bytes, at most %d are allowed", len(c.Key), MaxKeyBytes))
 	}
 	return nil
+}
+
+// validateEnvPaths returns how many bytes EnvPaths add to the environment.
+func (c *Command) validateEnvPaths() (int, error) {
+	total := 0
+	for name, dirs := range c.EnvPaths {
+		if err := ValidateEnv(map[string]string{name: ""}); err != nil {
+			return 0, err
+		}
+		total += len(name) + 2
+		for _, dir := range dirs {
+			if !path.IsAbs(dir) || strings.ContainsAny(dir, ":\x00") {
+				return 0, New(CodeInvalid, fmt.Sprintf("%q for %s: want an absolute path without a colon", clip(dir), name))
+			}
+			total += len(dir) + 1
+		}
+	}
+	return total, nil
 }
 
 // Validate refuses options that cannot be meant.

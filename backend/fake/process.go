@@ -160,7 +160,7 @@ func (c *command) start(stdin bool, taken [2]bool) error {
 		dir = p.spec.Workdir + "/" + dir
 	}
 	attr := kernel.Attr{
-		Args: c.spec.Args, Name: c.name, Dir: dir, Env: environ.Command(p.env, c.spec, c.unset, dir), Path: environ.Path(p.env),
+		Args: c.spec.Args, Name: c.name, Dir: dir, Env: environ.Command(p.env, c.spec.WithEnvPaths(p.env), c.unset, dir), Path: environ.Path(p.env),
 		Umask: 0o022, Limits: c.spec.Rlimits, Value: c,
 	}
 	if c.spec.Umask != nil {

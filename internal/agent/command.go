@@ -289,6 +289,14 @@ func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
 	for name, value := range req.Env {
 		c.Env[name] = string(value)
 	}
+	if len(req.EnvPaths) > 0 {
+		c.EnvPaths = make(map[string][]string, len(req.EnvPaths))
+	}
+	for name, dirs := range req.EnvPaths {
+		for _, dir := range dirs {
+			c.EnvPaths[name] = append(c.EnvPaths[name], string(dir))
+		}
+	}
 	most := spec.MaxTimeout.Milliseconds()
 	if req.ID == "" || len(req.ID) > maxIDBytes || min(req.TimeoutMS, req.GraceMS, req.NoOutputMS) < 0 || max(req.TimeoutMS, req.GraceMS, req.NoOutputMS) > most {
 		return nil, spec.New(spec.CodeInvalid, "the request is out of range")

@@ -30,7 +30,7 @@ func (a *agent) prepare(c *spec.Command) (l *proc.Launch, tag string, err error)
 		if l.Dir, err = proc.OpenDir(a.cfg.workdir, c.Dir); err != nil {
 			return err
 		}
-		l.Env = environ.Command(a.env, c, l.Dir.Real, tag)
+		l.Env = environ.Command(a.env, c.WithEnvPaths(a.env), l.Dir.Real, tag)
 		l.Path, err = proc.LookProgram(c.Args[0], proc.SearchPath(l.Env, a.env), l.Dir.FD)
 		if err != nil {
 			l.Dir.Close()

@@ -22,9 +22,10 @@ import (
 //	1.1  jobs; chmod, copy, glob, grep and batches of files
 //	1.2  terminate, running; out of memory explained
 //	1.3  terminals, watches, trees, ports, events
+//	1.4  directories in front of a command's variables; how long nothing was done
 const (
 	Major = 1
-	Minor = 3
+	Minor = 4
 )
 
 const (

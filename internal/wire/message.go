@@ -82,6 +82,9 @@ type ExecRequest struct {
 
 	// Since 1.3: the command runs on a terminal of this size.
 	Terminal *spec.TerminalSize `json:"terminal,omitempty"`
+
+	// Since 1.4; not sent to an older guest.
+	EnvPaths map[string][]Bytes `json:"env_paths,omitempty"`
 }
 
 // AttachRequest takes a known command up again on a new connection. The answer

@@ -50,7 +50,7 @@ job that was started before under the same name is found again, and nothing is r
 // options builds what the flags ask for.
 func (f *startFlags) options(c *berth.Command) (berth.JobOptions, error) {
 	o := berth.JobOptions{
-		Key: f.once, Dir: c.Dir, Env: c.Env, CleanEnv: c.CleanEnv, Timeout: f.timeout, NoOutputTimeout: c.NoOutputTimeout,
+		Key: f.once, Dir: c.Dir, Env: c.Env, CleanEnv: c.CleanEnv, EnvPaths: c.EnvPaths, Timeout: f.timeout, NoOutputTimeout: c.NoOutputTimeout,
 		User: c.User, Umask: c.Umask, Rlimits: c.Rlimits, StallAfter: f.stall,
 	}
 	if f.maxLog != "" {

@@ -25,6 +25,7 @@ type CommandFlags struct {
 	env, envFiles []string
 	dir           string
 	clean         bool
+	envPaths      []string
 	user, umask   string
 	rlimits       []string
 	shell         string
@@ -35,6 +36,7 @@ func (f *CommandFlags) Add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "`NAME=VALUE` for the command's environment, or NAME to take the value from ours; repeatable")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "`FILE` with a NAME=VALUE or NAME a line, # begins a comment; --env wins; repeatable")
 	flags.BoolVar(&f.clean, "clean-env", false, "give the command nothing but --env and --env-file for an environment")
+	flags.StringArrayVar(&f.envPaths, "env-path", nil, "`NAME=DIR` puts an absolute directory of the sandbox in front of the list in NAME (PATH, PYTHONPATH); repeatable")
 	flags.StringVar(&f.dir, "cwd", "", "`DIR` of the command, relative to the sandbox's workdir")
 	flags.StringVar(&f.user, "user", "", "`USER[:GROUP]` of the sandbox that the command runs as, numbers or names")
 	flags.StringVar(&f.umask, "umask", "", "`MASK` of the modes of files that the command makes, in octal")
@@ -71,6 +73,16 @@ func (f *CommandFlags) Command(c *config.Config, args []string) (*berth.Command,
 	}
 	if f.shell != "" {
 		command.Args = f.script(c, args)
+	}
+	for _, entry := range f.envPaths {
+		name, dir, ok := strings.Cut(entry, "=")
+		if !ok {
+			return nil, Usage("--env-path %q: want NAME=DIR", entry)
+		}
+		if command.EnvPaths == nil {
+			command.EnvPaths = map[string][]string{}
+		}
+		command.EnvPaths[name] = append(command.EnvPaths[name], dir)
 	}
 	if f.umask != "" {
 		mask, err := strconv.ParseUint(f.umask, 8, 32)

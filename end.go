@@ -50,10 +50,13 @@ func (sb *Sandbox) end(ctx context.Context, op string, want fate) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	sb.stopSleeping(ctx)
 	sb.mu.Lock()
 	sb.fate = max(sb.fate, want)
-	a, ended := sb.attempt, sb.ended
+	a, ended, late := sb.attempt, sb.ended, sb.sleeper
+	sb.sleeper = nil
 	sb.mu.Unlock()
+	late.stop()
 	if ended >= want {
 		return nil
 	}

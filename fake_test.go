@@ -26,6 +26,7 @@ type fake struct {
 	provision func(ctx context.Context) error // run within Provision
 	session   func(s *fakeSession)            // changes what Provision and Attach return
 	reapErr   error
+	status    spec.Status
 	n         int
 }
 
@@ -34,6 +35,25 @@ type stopper struct{ *fake }
 
 func (s stopper) Stop(_ context.Context, key spec.Key, _ driver.ReapOptions) error {
 	s.note("stop " + string(key))
+	return nil
+}
+
+// suspender is a fake that can suspend places.
+type suspender struct {
+	*fake
+	suspend func() error // run within Suspend
+}
+
+func (s suspender) Suspend(context.Context, spec.Key, driver.ReapOptions) error {
+	s.note("suspend")
+	if s.suspend != nil {
+		return s.suspend()
+	}
+	return nil
+}
+
+func (s suspender) Resume(context.Context, spec.Key, driver.ReapOptions) error {
+	s.note("resume")
 	return nil
 }
 
@@ -110,7 +130,11 @@ func (s *fakeSession) Files() files.FS { return s.fs }
 
 func (s *fakeSession) Status(context.Context) (spec.Status, error) {
 	s.f.note("status")
-	return spec.Status{State: spec.StateRunning}, nil
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	st := s.f.status
+	st.State = spec.StateRunning
+	return st, nil
 }
 
 func (s *fakeSession) Close(context.Context) error {

@@ -57,7 +57,7 @@ func closedChan() chan struct{} {
 // share one start, which goes on as long as one of them waits for it; a start that
 // failed is not remembered, so the next use tries again. s is copied.
 func New(d driver.Driver, s Spec, o ProvisionOptions) *Sandbox {
-	return &Sandbox{driver: d, spec: s.Clone(), options: o, ending: make(chan struct{}, 1)}
+	return &Sandbox{driver: d, spec: s.Clone(), options: o, ending: make(chan struct{}, 1), sleep: sleep{turn: make(chan struct{}, 1)}}
 }
 
 // List returns everything that d knows under our owner label, running or not.

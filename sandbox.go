@@ -17,9 +17,11 @@ type Sandbox struct {
 
 	// ending holds one token while an end is under way.
 	ending chan struct{}
+	sleep  sleep
 
 	mu      sync.Mutex
 	auditor *auditing // nil: nothing is recorded
+	sleeper *sleeper  // nil: nothing suspends the place when it is idle
 	attempt *attempt  // the start under way or done; nil before the first and after a failed one
 	fate    fate      // what has been asked for; calls are refused from then on
 	ended   fate      // what has been carried out
@@ -108,6 +110,7 @@ func (sb *Sandbox) started() driver.Session {
 // session returns the session of the place, starting it if need be. Every call that
 // reaches the driver's session comes through here.
 func (sb *Sandbox) session(ctx context.Context) (driver.Session, error) {
+	sb.sleep.calls.Add(1)
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -123,6 +126,9 @@ func (sb *Sandbox) session(ctx context.Context) (driver.Session, error) {
 			return nil, ctx.Err()
 		}
 		if a.err == nil {
+			if err := sb.wake(ctx); err != nil {
+				return nil, err
+			}
 			return a.session, nil
 		}
 		// A start that was given up by those before is not this caller's failure.

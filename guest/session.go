@@ -84,6 +84,7 @@ func (s *Session) Status(ctx context.Context) (spec.Status, error) {
 		Writable:     slices.Clone(s.o.Writable),
 		Hidden:       slices.Clone(s.o.Hidden),
 		Limits:       s.o.Limits,
+		UnusedFor:    max(time.Duration(st.UnusedNS), 0),
 
 		MemoryBytes: max(st.MemoryBytes, 0), MemoryPeakBytes: max(st.MemoryPeakBytes, 0), OOMKills: max(st.OOMKills, 0),
 	}, nil

@@ -23,6 +23,10 @@ type Status struct {
 	// IdleIn and ExpiresIn are the times left until the guest ends the place;
 	// negative: it never does.
 	IdleIn, ExpiresIn time.Duration
+	// UnusedFor is how long no command has run, and no client has asked for anything but
+	// how things are: 0 while one is there that does, or where it is not known. Events,
+	// watches and lists only look.
+	UnusedFor time.Duration
 	// GuestVersion is the version of the guest binary; Notice is what a person
 	// should know about this place, or "".
 	GuestVersion string

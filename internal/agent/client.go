@@ -174,6 +174,10 @@ func (cl *client) serve(s *wire.Stream) {
 	if err := wire.ReadMessage(s, &req, 0); err != nil {
 		return
 	}
+	if !req.Op.Looks() {
+		cl.agent.life.used.Begin()
+		defer cl.agent.life.used.End()
+	}
 	err := cl.allowed()
 	if err == nil {
 		err = cl.dispatch(s, &req)

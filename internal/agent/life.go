@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent/countdown"
 	"github.com/berth-dev/berth/internal/agent/event"
 	"github.com/berth-dev/berth/internal/agent/stream"
+	"github.com/berth-dev/berth/internal/agent/usage"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -21,6 +22,7 @@ type life struct {
 	feed    *event.Feed
 	started time.Time
 	ending  chan time.Duration // receives the grace, once
+	used    *usage.Meter       // commands, and what clients ask for
 
 	mu       sync.Mutex
 	epoch    uint64 // the highest seen
@@ -37,7 +39,7 @@ const arrival = 10 * time.Second
 
 func newLife(cfg *config, feed *event.Feed) *life {
 	l := &life{
-		cfg: cfg, feed: feed, started: time.Now(), ending: make(chan time.Duration, 1), clients: map[*client]bool{},
+		cfg: cfg, feed: feed, started: time.Now(), ending: make(chan time.Duration, 1), used: usage.New(), clients: map[*client]bool{},
 		idle: &countdown.Timer{After: cfg.idle}, orphan: &countdown.Timer{}, ttl: &countdown.Timer{After: cfg.ttl},
 	}
 	if cfg.ephemeral {
@@ -165,6 +167,7 @@ func (l *life) commandBegan() error {
 		return errEnding
 	}
 	l.commands++
+	l.used.Begin()
 	l.adjust()
 	return nil
 }
@@ -173,6 +176,7 @@ func (l *life) commandEnded() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.commands--
+	l.used.End()
 	l.adjust()
 }
 
@@ -187,6 +191,6 @@ func (l *life) status() *wire.Status {
 	return &wire.Status{
 		StartedUnixNS: l.started.UnixNano(), UptimeNS: int64(time.Since(l.started)),
 		Clients: len(l.clients), Commands: l.commands,
-		IdleInNS: int64(idle), ExpiresInNS: int64(l.ttl.Left()),
+		IdleInNS: int64(idle), ExpiresInNS: int64(l.ttl.Left()), UnusedNS: int64(l.used.Unused()),
 	}
 }

@@ -300,3 +300,39 @@ func TestTermEndsAPlaceWithoutShield(t *testing.T) {
 		t.Error("a command outlived the place")
 	}
 }
+
+// UnusedNS is 0 while a command runs or a client asks for something, whoever asks, and the
+// time since then else; looking is no use.
+func TestUnused(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	unused := func() time.Duration {
+		t.Helper()
+		r, err := h.call(&wire.Request{Op: wire.OpStatus})
+		if err != nil || r.Status == nil {
+			t.Fatalf("status: %v", err)
+		}
+		return time.Duration(r.Status.UnusedNS)
+	}
+	const while = 300 * time.Millisecond
+	long := func() bool {
+		if _, err := h.call(&wire.Request{Op: wire.OpPing}); err != nil {
+			t.Fatalf("ping: %v", err)
+		}
+		return unused() > while
+	}
+	eventually(t, "nobody used it", long)
+	r := h.mustStart(shell("sleep 324"))
+	if u := unused(); u != 0 {
+		t.Errorf("unused for %v while a command runs", u)
+	}
+	r.tell(wire.Control{Kill: true})
+	r.wait()
+	eventually(t, "nobody uses it again", long)
+	if _, err := h.call(file(wire.OpMkdir, wire.FileRequest{Name: wire.Bytes("d")})); err != nil {
+		t.Fatalf("mkdir: %v", err)
+	}
+	if u := unused(); u > while {
+		t.Errorf("unused for %v right after a directory was made", u)
+	}
+}

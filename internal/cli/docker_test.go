@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/internal/testutil/dockertest"
 )
@@ -91,6 +92,19 @@ func TestContainer(t *testing.T) {
 		if stdout != test.stdout || status != test.status {
 			t.Errorf("%q: status %d, stdout %q, want %d, %q; stderr:\n%s", test.args, status, stdout, test.status, test.stdout, stderr)
 		}
+	}
+	// Nobody uses it now: it is soon suspended with all that is idle, and found by its use.
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		stdout, stderr, status := run("", "suspend", "--idle", "1s")
+		if stdout == "suspended web\n" && status == 0 {
+			break
+		}
+		if stdout != "" || status != 0 || time.Since(begun) > time.Minute {
+			t.Fatalf("suspend --idle: status %d, %q; stderr:\n%s", status, stdout, stderr)
+		}
+	}
+	if stdout, stderr, _ := run("", "exec", "--key", "web", "--", "echo", "awake"); stdout != "awake\n" {
+		t.Errorf("exec in a suspended sandbox: %q%s", stdout, stderr)
 	}
 	// What a container has of the machine and shows there is said, its secrets are not.
 	for _, test := range []struct {

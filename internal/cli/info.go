@@ -68,6 +68,7 @@ type statusLine struct {
 	Commands     int        `json:"commands"`
 	IdleInMS     *int64     `json:"idle_in_ms,omitempty"`
 	ExpiresInMS  *int64     `json:"expires_in_ms,omitempty"`
+	UnusedForMS  int64      `json:"unused_for_ms"`
 	GuestVersion string     `json:"guest_version,omitempty"`
 	Notice       string     `json:"notice,omitempty"`
 	// Writes and Hides are the paths of this machine that commands may write, and
@@ -117,6 +118,7 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 		{"up for", console.Short(st.Uptime)},
 		{"clients", strconv.Itoa(st.Clients)},
 		{"commands", strconv.Itoa(st.Commands)},
+		{"unused for", console.Short(st.UnusedFor)},
 		{"ends if idle in", console.Short(st.IdleIn)},
 		{"ends in", console.Short(st.ExpiresIn)},
 		{"guest", console.OrDash(st.GuestVersion)},
@@ -185,7 +187,7 @@ func newStatusLine(st spec.Status) *statusLine {
 	}
 	return &statusLine{
 		State: st.State, Started: st.Started, UptimeMS: st.Uptime.Milliseconds(), Clients: st.Clients, Commands: st.Commands,
-		IdleInMS: left(st.IdleIn), ExpiresInMS: left(st.ExpiresIn), GuestVersion: st.GuestVersion, Notice: st.Notice,
+		IdleInMS: left(st.IdleIn), ExpiresInMS: left(st.ExpiresIn), UnusedForMS: st.UnusedFor.Milliseconds(), GuestVersion: st.GuestVersion, Notice: st.Notice,
 		Writes: st.Writable, Hides: st.Hidden,
 		Limits: st.Limits, MemoryBytes: st.MemoryBytes, MemoryPeakBytes: st.MemoryPeakBytes, OOMKills: st.OOMKills,
 	}

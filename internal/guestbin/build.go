@@ -24,7 +24,7 @@ import (
 var guestPackages = []string{
 	"cmd/berth-guest", "files", "files/internal/feed", "files/internal/ignore", "files/internal/nfa", "files/internal/pattern", "files/internal/source",
 	"files/localfs", "files/localfs/internal/beneath", "files/localfs/internal/kernelfile", "files/localfs/internal/sys", "files/localfs/internal/watch", "files/tree",
-	"internal/agent", "internal/agent/confine", "internal/agent/countdown", "internal/agent/drop", "internal/agent/event", "internal/agent/fileserver", "internal/agent/job", "internal/agent/joblog", "internal/agent/lapsed", "internal/agent/limit", "internal/agent/oom", "internal/agent/peer", "internal/agent/port", "internal/agent/proc", "internal/agent/relay", "internal/agent/starter", "internal/agent/stream", "internal/agent/terminal", "internal/agent/wall", "internal/cgroup", "internal/environ", "internal/idmap", "internal/place", "internal/place/remote", "internal/scrollback", "internal/tarstream", "internal/vt", "internal/wire", "spec",
+	"internal/agent", "internal/agent/confine", "internal/agent/countdown", "internal/agent/drop", "internal/agent/event", "internal/agent/fileserver", "internal/agent/job", "internal/agent/joblog", "internal/agent/lapsed", "internal/agent/limit", "internal/agent/oom", "internal/agent/peer", "internal/agent/port", "internal/agent/proc", "internal/agent/relay", "internal/agent/starter", "internal/agent/stream", "internal/agent/terminal", "internal/agent/usage", "internal/agent/wall", "internal/cgroup", "internal/environ", "internal/idmap", "internal/place", "internal/place/remote", "internal/scrollback", "internal/tarstream", "internal/vt", "internal/wire", "spec",
 }
 
 // Build returns the binary that this module's source makes: from the cache if it is

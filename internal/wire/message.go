@@ -33,6 +33,16 @@ const (
 	OpRunning   Op = "running"   // 1.2: lists the commands that run
 )
 
+// Looks reports whether an op asks how things are, or waits to be told, and does nothing
+// in the place: a client that does no more does not use it.
+func (o Op) Looks() bool {
+	switch o {
+	case OpPing, OpStatus, OpBye, OpRunning, OpPorts, OpJobList, OpTerminalList, OpEvents, OpJobEvents, OpWatch:
+		return true
+	}
+	return false
+}
+
 // Request is the first frame of every stream. Exactly the part that belongs to
 // Op is set.
 type Request struct {
@@ -268,6 +278,10 @@ type Status struct {
 	MemoryBytes     int64 `json:"memory_bytes,omitempty"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
 	OOMKills        int64 `json:"oom_kills,omitempty"`
+
+	// Since 1.4: how long nothing but what Looks has been asked for, and no command has
+	// run; 0 while something goes on.
+	UnusedNS int64 `json:"unused_ns,omitempty"`
 }
 
 // Error is a *spec.Error on the wire.

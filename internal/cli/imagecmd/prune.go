@@ -25,7 +25,9 @@ with --backend that one, which has to.`,
 		Example: `  berth prune
   berth prune --backend docker --json`,
 		Args: verb.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return prune(cmd, env) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return env.Each("prune", prunes, func(d driver.Driver) error { return pruneOne(cmd.Context(), env, d) })
+		},
 	}
 	verb.AddSettings(cmd.Flags(), "backend", "owner")
 	env.AddCompletions(cmd)
@@ -38,39 +40,9 @@ type pruned struct {
 	spec.Pruned
 }
 
-func prune(cmd *cobra.Command, env *verb.Env) error {
-	if env.Config.Given("backend") {
-		d, _, err := env.Open()
-		if err != nil {
-			return err
-		}
-		return pruneOne(cmd.Context(), env, d)
-	}
-	var failed verb.Errors
-	for _, b := range env.Registry.Backends() {
-		d, err := verb.OpenOne(b)
-		if err != nil {
-			env.Detail("prune: %s: %v", b.Name, err)
-			continue
-		}
-		if _, ok := d.(driver.Pruner); !ok {
-			continue
-		}
-		err = pruneOne(cmd.Context(), env, d)
-		switch {
-		case spec.CodeOf(err) == spec.CodeUnavailable && b.Name != env.Config.Backend:
-			env.Detail("prune: %s does not answer: %v", b.Name, err)
-		case err != nil:
-			failed = append(failed, err)
-		}
-	}
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return failed
+func prunes(d driver.Driver) bool {
+	_, ok := d.(driver.Pruner)
+	return ok
 }
 
 // pruneOne prunes a backend, and says what was removed also where something failed.

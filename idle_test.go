@@ -1,0 +1,181 @@
+package berth_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/spec"
+)
+
+// sleepy returns a Sandbox that is to be suspended after a minute, and what it is made of.
+func sleepy(t *testing.T, suspend func() error) (*berth.Sandbox, suspender) {
+	t.Helper()
+	d := suspender{newFake(), suspend}
+	d.caps.Suspend = true
+	d.status = spec.Status{Clients: 1, UnusedFor: time.Hour}
+	sb, err := berth.Provision(t.Context(), d, spec.Spec{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sb.SuspendWhenIdle(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return sb, d
+}
+
+func run(t *testing.T, sb *berth.Sandbox) {
+	t.Helper()
+	if _, err := sb.Exec(t.Context(), []string{"true"}, berth.ExecOptions{}); err != nil {
+		t.Errorf("exec: %v", err)
+	}
+}
+
+func detach(t *testing.T, sb *berth.Sandbox) {
+	t.Helper()
+	if err := sb.Detach(t.Context()); err != nil {
+		t.Errorf("detach: %v", err)
+	}
+}
+
+// wantCalls compares the calls that change something with what is expected.
+func wantCalls(t *testing.T, d suspender, want string) {
+	t.Helper()
+	var got []string
+	for _, call := range strings.Split(d.log(), ", ") {
+		if call != "probe" && call != "provision" && call != "status" {
+			got = append(got, call)
+		}
+	}
+	if strings.Join(got, ", ") != want {
+		t.Errorf("the calls were %q, want %q", strings.Join(got, ", "), want)
+	}
+}
+
+// A place is suspended only if nothing goes on in it, and nobody else is there.
+func TestSuspendWhenIdleSparesTheUsed(t *testing.T) {
+	for name, st := range map[string]spec.Status{
+		"a command":      {Clients: 1, Commands: 1, UnusedFor: time.Hour},
+		"another client": {Clients: 2, UnusedFor: time.Hour},
+		"in use":         {Clients: 1},
+		"not known":      {Clients: 1, UnusedFor: 0},
+		"used lately":    {Clients: 1, UnusedFor: 59 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sb, d := sleepy(t, nil)
+				d.mu.Lock()
+				d.status = st
+				d.mu.Unlock()
+				time.Sleep(10 * time.Minute)
+				detach(t, sb)
+				wantCalls(t, d, "close")
+			})
+		})
+	}
+}
+
+// What was suspended is resumed by the next call, once, and by the end of the Sandbox.
+func TestSuspendWhenIdleResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sb, d := sleepy(t, nil)
+		time.Sleep(90 * time.Second)
+		for range 2 {
+			run(t, sb)
+		}
+		time.Sleep(10 * time.Minute)
+		detach(t, sb)
+		wantCalls(t, d, "suspend, resume, start, start, suspend, resume, close")
+	})
+}
+
+// Calls within the time keep the place awake.
+func TestCallsKeepAwake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sb, d := sleepy(t, nil)
+		for range 10 {
+			time.Sleep(50 * time.Second)
+			run(t, sb)
+		}
+		detach(t, sb)
+		wantCalls(t, d, strings.Repeat("start, ", 10)+"close")
+	})
+}
+
+// A call that comes while the place is being suspended waits for that, and resumes it.
+func TestCallMeetsSuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sb, d := sleepy(t, func() error {
+			time.Sleep(10 * time.Second)
+			return nil
+		})
+		time.Sleep(65 * time.Second)
+		run(t, sb)
+		detach(t, sb)
+		wantCalls(t, d, "suspend, resume, start, close")
+	})
+}
+
+// A call whose time is over does not wait for a suspension.
+func TestCallIsCancelledInSuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sb, d := sleepy(t, func() error {
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+		time.Sleep(65 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := sb.Ping(ctx); err == nil {
+			t.Errorf("the place answered while it was being suspended")
+		}
+		time.Sleep(time.Minute)
+		detach(t, sb)
+		wantCalls(t, d, "suspend, resume, close")
+	})
+}
+
+// Where it is not known whether a suspension happened the next call resumes; where it is
+// known that it did not, there is nothing to resume.
+func TestFailedSuspension(t *testing.T) {
+	for name, test := range map[string]struct {
+		code spec.Code
+		want string
+	}{
+		"unknown":     {spec.CodeUnknownOutcome, "suspend, resume, start, close"},
+		"unavailable": {spec.CodeUnavailable, "suspend, resume, start, close"},
+		"refused":     {spec.CodePermission, "suspend, start, close"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sb, d := sleepy(t, func() error { return spec.New(test.code, "no") })
+				time.Sleep(90 * time.Second)
+				run(t, sb)
+				detach(t, sb)
+				wantCalls(t, d, test.want)
+			})
+		})
+	}
+}
+
+// Only what can be suspended takes the wish, and only a time that makes sense is one.
+func TestSuspendWhenIdleIsRefused(t *testing.T) {
+	sb, err := berth.Provision(t.Context(), newFake(), spec.Spec{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sb.SuspendWhenIdle(time.Minute); spec.CodeOf(err) != spec.CodeUnsupported {
+		t.Errorf("a driver that cannot: %v", err)
+	}
+	if _, err := berth.SuspendIdle(t.Context(), newFake(), time.Minute, berth.ReapOptions{}); spec.CodeOf(err) != spec.CodeUnsupported {
+		t.Errorf("a driver that cannot: %v", err)
+	}
+	for _, after := range []time.Duration{-1, 1, berth.MinSuspendAfter - 1} {
+		if err := sb.SuspendWhenIdle(after); spec.CodeOf(err) != spec.CodeInvalid {
+			t.Errorf("after %v: %v", after, err)
+		}
+	}
+}

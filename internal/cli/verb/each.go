@@ -1,0 +1,44 @@
+package verb
+
+import (
+	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
+)
+
+// Each does something with the backend that --backend names, which has to answer, or else
+// with every backend that is able to and answers. A failure on one does not keep it from the
+// others. doing is the verb, for what is told of a backend that does not answer.
+func (e *Env) Each(doing string, able func(driver.Driver) bool, do func(driver.Driver) error) error {
+	if e.Config.Given("backend") {
+		d, _, err := e.Open()
+		if err != nil {
+			return err
+		}
+		return do(d)
+	}
+	var failed Errors
+	for _, b := range e.Registry.Backends() {
+		d, err := OpenOne(b)
+		if err != nil {
+			e.Detail("%s: %s: %v", doing, b.Name, err)
+			continue
+		}
+		if !able(d) {
+			continue
+		}
+		err = do(d)
+		switch {
+		case spec.CodeOf(err) == spec.CodeUnavailable && b.Name != e.Config.Backend:
+			e.Detail("%s: %s does not answer: %v", doing, b.Name, err)
+		case err != nil:
+			failed = append(failed, err)
+		}
+	}
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	}
+	return failed
+}

@@ -130,6 +130,25 @@ func conform(t *testing.T, level spec.Isolation, transport func(io.ReadWriteClos
 	left(t, o)
 }
 
+// Many clients use one place for an hour, at each of two levels, and nothing is lost or left.
+func TestMixedWorkForAnHour(t *testing.T) {
+	if os.Getenv("BERTH_TEST_SOAK") == "" {
+		t.Skip("minutes of it are in the suite; the soak takes the hour")
+	}
+	levels(t, func(t *testing.T, level spec.Isolation) {
+		t.Parallel()
+		o := options(t)
+		t.Run("suite", func(t *testing.T) {
+			drivertest.Run(t, drivertest.Options{
+				Open: func() (driver.Driver, error) { return process.New(o) }, Spec: spec.Spec{Isolation: level},
+				OrphanAfter: orphanAfter, ResumeWindow: resumeWindow,
+				Soak: true, Only: regexp.MustCompile("^MixedWork$"), Timeout: 2 * time.Hour, // half of it is worked
+			})
+		})
+		left(t, o)
+	})
+}
+
 // TestSuiteAsUser runs the suite behind walls once more as an ordinary user: whole in the
 // soak, else behind guard the cases in which it may matter.
 func TestSuiteAsUser(t *testing.T) {

@@ -5,8 +5,12 @@ package agent_test
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -40,4 +44,63 @@ func TestWatchesLeaveNothing(t *testing.T) {
 		other.mux.Close()
 	}
 	eventually(t, "descriptors are back to what they were", func() bool { return p.footprint().fds <= before.fds })
+}
+
+// More than the kernel's queue holds is told as an overflow, and what was made meanwhile is
+// watched from then on.
+func TestWatchOutlivesTheKernelsQueue(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startPlace(t)
+	h := p.dial("a")
+	st, err := h.mux.Open(&wire.Request{Op: wire.OpWatch, Watch: &wire.WatchRequest{Name: wire.Bytes("."), Recursive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.ReadReply(st); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw := func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+	t.Cleanup(thaw)
+	for i := range most/2 + 1 { // each is made, written and removed
+		name := p.workdir + "/file" + itoa(i)
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := p.workdir + "/made/meanwhile"
+	if err := os.MkdirAll(made, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	thaw()
+	changes := wire.NewChangeReader(wire.NewDataReader(st))
+	until := func(what string, wanted func(e files.WatchEvent) bool) {
+		t.Helper()
+		for {
+			e, err := changes.Next()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if wanted(e) {
+				return
+			}
+		}
+	}
+	until("the overflow", func(e files.WatchEvent) bool { return e.Kind == files.WatchOverflow })
+	if err := os.WriteFile(made+"/file", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	until("the file", func(e files.WatchEvent) bool { return e.Path == "made/meanwhile/file" })
 }

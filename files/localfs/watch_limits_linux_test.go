@@ -1,0 +1,129 @@
+package localfs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs"
+	"github.com/berth-dev/berth/spec"
+)
+
+// watchLimit sets a limit that this user namespace has to itself.
+func watchLimit(t *testing.T, name string, most int) {
+	t.Helper()
+	if err := os.WriteFile("/proc/sys/user/"+name, fmt.Append(nil, most), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mkdirs makes directories d0, d1, ... in top.
+func mkdirs(t *testing.T, top string, count int) {
+	t.Helper()
+	for i := range count {
+		if err := os.Mkdir(fmt.Sprintf("%s/d%d", top, i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantOverflow waits until more than n overflows have been told.
+func (f *follower) wantOverflow(t *testing.T, n int) {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		f.mu.Lock()
+		told := f.overflows
+		f.mu.Unlock()
+		if told > n {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%d overflows were told, want more than %d", told, n)
+		}
+	}
+}
+
+// wantTold waits until a path has been told.
+func (f *follower) wantTold(t *testing.T, path string) {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		f.mu.Lock()
+		_, told := f.tree[path]
+		f.mu.Unlock()
+		if told {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%s was not told", path)
+		}
+	}
+}
+
+// Where the kernel has no watch left the error says so and what cures it, before ready;
+// later it is an overflow, and what is watched goes on.
+func TestWatchMeetsTheKernelsLimits(t *testing.T) {
+	own := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	dir, inner := inside(t, "watches", tempDir(t), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: own, GidMappings: group})
+	if !inner {
+		return
+	}
+	fsys := localfs.New(dir)
+	refused := func(what, hint string) {
+		t.Helper()
+		err := files.Watch(t.Context(), fsys, dir, files.WatchOptions{Recursive: true}, func() { t.Errorf("%s: it is ready", what) }, func(files.WatchEvent) error { return nil })
+		if spec.CodeOf(err) != spec.CodeUnavailable || !strings.Contains(spec.HintOf(err), hint) {
+			t.Errorf("%s: %v (hint: %s); want unavailable with a hint of %s", what, err, spec.HintOf(err), hint)
+		}
+	}
+	mkdirs(t, dir, 20)
+	watchLimit(t, "max_inotify_instances", 0)
+	refused("no instance", "max_user_instances")
+	watchLimit(t, "max_inotify_instances", 4)
+	watchLimit(t, "max_inotify_watches", 10)
+	refused("no watch", "max_user_watches")
+
+	watchLimit(t, "max_inotify_watches", 30)
+	f := follow(t, fsys, dir, files.WatchOptions{Recursive: true})
+	mkdirs(t, filepath.Join(dir, "d0"), 20)
+	f.wantOverflow(t, 0)
+	if err := os.WriteFile(filepath.Join(dir, "d19", "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.wantTold(t, "d19/file")
+}
+
+// A mount that goes away shows what it covered: everything is to be read again, and what
+// was covered is watched.
+func TestWatchSeesAMountGo(t *testing.T) {
+	needRoot(t)
+	dir, inner := inside(t, "unmount", tempDir(t), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS})
+	if !inner {
+		return
+	}
+	privateMounts(t)
+	mkdirs(t, dir, 1)
+	covered := filepath.Join(dir, "d0")
+	mkdirs(t, covered, 1)
+	mountTmpfs(t, covered, "")
+	f := follow(t, localfs.New(dir), dir, files.WatchOptions{Recursive: true})
+	if err := os.WriteFile(filepath.Join(covered, "above"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.wantTold(t, "d0/above")
+	if err := unix.Unmount(covered, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.wantOverflow(t, 0)
+	if err := os.WriteFile(filepath.Join(covered, "d0", "below"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.wantTold(t, "d0/d0/below")
+}

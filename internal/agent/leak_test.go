@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/spec"
 )
 
 // A thousand commands leave nothing behind in the guest: no descriptor, no thread of
@@ -114,4 +115,52 @@ func TestNoGroupIsLeft(t *testing.T) {
 			t.Errorf("%s is left: %v", dir, err)
 		}
 	}
+}
+
+// Terminals that have ended leave no descriptor and no process, whether they ended by
+// themselves, were killed, or their viewers were lost.
+func TestTerminalsLeaveNothing(t *testing.T) {
+	p := startPlace(t)
+	h := p.dial("a")
+	h.run(command("true"))
+	before := p.footprint()
+	for i := range 4 {
+		other := p.dial(fmt.Sprint("client", i))
+		var ids []string
+		for k, script := range []string{"exit 3", "read x", "exec sleep 325", "setsid sleep 326 & exec sleep 326"} {
+			req := &wire.Request{
+				Op:       wire.OpTerminalOpen,
+				Exec:     command("/bin/sh", "-c", script),
+				Terminal: &wire.TerminalRequest{Viewer: fmt.Sprint("viewer", k)},
+			}
+			req.Exec.Terminal = &spec.TerminalSize{Cols: 80, Rows: 24}
+			reply, err := other.call(req)
+			if err != nil || reply.Terminal == nil {
+				t.Fatalf("open: %v", err)
+			}
+			ids = append(ids, reply.Terminal.ID)
+			view, err := other.mux.Open(&wire.Request{Op: wire.OpTerminalView, Terminal: &wire.TerminalRequest{ID: reply.Terminal.ID, Viewer: fmt.Sprint("viewer", k)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k%2 == 0 {
+				view.End()
+			}
+		}
+		if now := p.footprint(); now.fds <= before.fds {
+			t.Fatalf("%d descriptors with terminals, %d before", now.fds, before.fds)
+		}
+		if i%2 == 0 {
+			other.mux.Close()
+		}
+		for _, id := range ids {
+			if _, err := h.call(&wire.Request{Op: wire.OpTerminalKill, Terminal: &wire.TerminalRequest{ID: id}}); err != nil {
+				t.Errorf("kill %s: %v", id, err)
+			}
+		}
+	}
+	eventually(t, "descriptors, groups and processes are back to what they were", func() bool {
+		now := p.footprint()
+		return now.fds <= before.fds && now.groups <= before.groups && now.children <= before.children
+	})
 }

@@ -53,7 +53,7 @@ func (s *suite) close(ctx context.Context) error {
 // alike are the cases that Options.Brief leaves out.
 var alike = regexp.MustCompile("^(Files(Glob|Gitignore|Grep|ReadLines|View|IOFS|Entries|Edit|Replace|Hash|Size|Names|WriteIf|Bulk|Many|Watch|Tree[^N])|" +
 	"Job(Log|HandOver|EndIs|Stall|Key|Of|List|sOf)|Kept|Command(Key|Env)|Terminate|Output(IsCapped|AtTheCap)|Mixed|Refused|Stale|Replace|" +
-	"Terminal(Replay|OfNobody|Waits|Slow|Viewers|That|Options|After)|Ports(Many|HoldBack|HaveDeadlines|ListenOnce)|Events(Come|GoOn|Tell(Files|Jobs|Clients)|WaitFor|Begin))")
+	"Terminal(Replay|OfNobody|Waits|Slow|Viewers|That|Options|After)|Ports(Many|HoldBack|HaveDeadlines|ListenOnce)|Events(Come|GoOn|Tell(Files|Jobs|Clients|Terminals|Connections|Watches)|WaitFor|Begin))")
 
 // chosen returns the cases that the options ask for.
 func (s *suite) chosen() []Case {

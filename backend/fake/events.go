@@ -31,8 +31,8 @@ func (s *session) Events(ctx context.Context, q spec.EventQuery, tell func(spec.
 	return err
 }
 
-// tell records what the session causes.
-func (s *session) tell(e spec.Event) {
+// Tell records what the session causes.
+func (s *session) Tell(e spec.Event) {
 	e.Client = s.client
 	s.p.tell(e)
 }

@@ -117,7 +117,7 @@ func (s *session) Caps() spec.Caps { return s.caps }
 
 // Files implements driver.Session.
 func (s *session) Files() files.FS {
-	return &filesys.FS{Files: s.p.fs, Disk: &s.p.disk, Tell: s.tell, Do: func(ctx context.Context, op, name string, do func() error) error {
+	return &filesys.FS{Files: s.p.fs, Disk: &s.p.disk, Tell: s.Tell, Do: func(ctx context.Context, op, name string, do func() error) error {
 		return s.do(ctx, Request{Op: Op(op), Path: name}, do)
 	}}
 }

@@ -29,9 +29,13 @@ const backlog = 128
 // firstPort is the first of those that are given out.
 const firstPort = 32768
 
+// Owner is who has a connection or a listener. It is told what happens to them.
+type Owner interface{ Tell(spec.Event) }
+
 type listener struct {
 	n     *Network
-	owner any
+	owner Owner
+	name  string // network and address, as they were asked for
 	addr  net.Addr
 	queue chan *conn
 
@@ -63,7 +67,7 @@ func resolve(dir, network, address string) net.Addr {
 }
 
 // Dial connects to a listener. owner is who has the connection.
-func (n *Network) Dial(ctx context.Context, owner any, dir, network, address string) (net.Conn, error) {
+func (n *Network) Dial(ctx context.Context, owner Owner, dir, network, address string) (net.Conn, error) {
 	to := resolve(dir, network, address)
 	n.mu.Lock()
 	l, lost := n.listeners[to.String()], n.lost
@@ -89,6 +93,7 @@ func (n *Network) Dial(ctx context.Context, owner any, dir, network, address str
 	n.mu.Unlock()
 	select {
 	case l.queue <- other:
+		owner.Tell(spec.Event{Kind: spec.EventDialled, Address: network + " " + address})
 		return one, nil
 	case <-l.over:
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: syscall.ECONNREFUSED}
@@ -104,7 +109,16 @@ func (n *Network) freeLocked() int {
 }
 
 // Listen listens on an address. owner is who has what is accepted.
-func (n *Network) Listen(owner any, dir, network, address string) (net.Listener, error) {
+func (n *Network) Listen(owner Owner, dir, network, address string) (net.Listener, error) {
+	l, err := n.listen(owner, dir, network, address)
+	if err != nil {
+		return nil, err
+	}
+	l.tell(false)
+	return l, nil
+}
+
+func (n *Network) listen(owner Owner, dir, network, address string) (*listener, error) {
 	at := resolve(dir, network, address)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +134,7 @@ func (n *Network) Listen(owner any, dir, network, address string) (net.Listener,
 	if n.listeners == nil {
 		n.listeners = map[string]*listener{}
 	}
-	l := &listener{n: n, owner: owner, addr: at, queue: make(chan *conn, backlog), over: make(chan struct{})}
+	l := &listener{n: n, owner: owner, name: network + " " + address, addr: at, queue: make(chan *conn, backlog), over: make(chan struct{})}
 	n.listeners[at.String()] = l
 	return l, nil
 }
@@ -146,15 +160,23 @@ func (l *listener) Addr() net.Addr { return l.addr }
 // Close implements net.Listener.
 func (l *listener) Close() error {
 	l.n.mu.Lock()
-	defer l.n.mu.Unlock()
-	l.endLocked(net.ErrClosed)
+	first := l.endLocked(net.ErrClosed)
+	l.n.mu.Unlock()
+	if first {
+		l.tell(true)
+	}
 	return nil
 }
 
-// endLocked ends the listening, and resets who waits.
-func (l *listener) endLocked(err error) {
+// tell tells that the listening has begun or ended.
+func (l *listener) tell(ended bool) {
+	l.owner.Tell(spec.Event{Kind: spec.EventListened, Address: l.name, Ended: ended})
+}
+
+// endLocked ends the listening, and resets who waits. It reports whether it went on.
+func (l *listener) endLocked(err error) (first bool) {
 	l.once.Do(func() {
-		l.err = err
+		l.err, first = err, true
 		close(l.over)
 		delete(l.n.listeners, l.addr.String())
 	})
@@ -163,7 +185,7 @@ func (l *listener) endLocked(err error) {
 		case c := <-l.queue:
 			c.fail(syscall.ECONNRESET)
 		default:
-			return
+			return first
 		}
 	}
 }
@@ -198,17 +220,20 @@ func (n *Network) Lose(err error) {
 }
 
 // Leave ends what an owner has, who has left.
-func (n *Network) Leave(owner any, err error) {
+func (n *Network) Leave(owner Owner, err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.loseLocked(owner, err)
+	ended := n.loseLocked(owner, err)
+	n.mu.Unlock()
+	for _, l := range ended {
+		l.tell(true)
+	}
 }
 
-// loseLocked ends what owner has; nil: what anybody has.
-func (n *Network) loseLocked(owner any, err error) {
+// loseLocked ends what owner has; nil: what anybody has. It returns the listeners.
+func (n *Network) loseLocked(owner Owner, err error) (ended []*listener) {
 	for _, l := range n.listeners {
-		if owner == nil || l.owner == owner {
-			l.endLocked(err)
+		if (owner == nil || l.owner == owner) && l.endLocked(err) {
+			ended = append(ended, l)
 		}
 	}
 	for _, c := range n.conns {
@@ -217,4 +242,5 @@ func (n *Network) loseLocked(owner any, err error) {
 		}
 	}
 	n.conns = slices.DeleteFunc(n.conns, func(c *conn) bool { return owner == nil || c.owner == owner })
+	return ended
 }

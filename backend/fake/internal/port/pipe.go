@@ -51,7 +51,7 @@ func (h *half) end() {
 
 // conn is one side of a connection.
 type conn struct {
-	owner         any
+	owner         Owner
 	in, out       *half
 	local, remote net.Addr
 	readBy        deadline

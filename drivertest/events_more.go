@@ -2,8 +2,8 @@ package drivertest
 
 import (
 	"context"
-
-	"github.com/google/go-cmp/cmp"
+	"reflect"
+	"slices"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/files"
@@ -37,7 +37,7 @@ func eventsTerminal(ctx context.Context, t T, e *Env) {
 	if len(told) != 2 || begun.Kind != spec.EventTerminalBegun || ended.Kind != spec.EventTerminalEnded {
 		t.Fatalf("%+v; want a terminal and its end", told)
 	}
-	if begun.ID != term.ID() || ended.ID != term.ID() || begun.PID <= 0 || begun.PID != ended.PID || !cmp.Equal(begun.Args, argv) {
+	if begun.ID != term.ID() || ended.ID != term.ID() || begun.PID <= 0 || begun.PID != ended.PID || !slices.Equal(begun.Args, argv) {
 		t.Errorf("terminal %s began with %+v and ended with %+v", term.ID(), begun, ended)
 	}
 	if ended.Exit == nil || ended.Exit.Code != 3 {
@@ -67,8 +67,8 @@ func eventsPorts(ctx context.Context, t T, e *Env) {
 		{Kind: spec.EventDialled, Address: "tcp " + address},
 		{Kind: spec.EventListened, Address: "tcp 127.0.0.1:0", Ended: true},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("told %+v; want %+v", got, want)
 	}
 }
 

@@ -47,6 +47,27 @@ func (s *source) bases() []string {
 			if from, ok := strings.CutPrefix(words[1], "--from="); ok && strings.ContainsAny(from, "/:.") { // else a stage
 				add(from)
 			}
+		case "RUN":
+			for _, ref := range mounted(flags) {
+				add(ref)
+			}
+		}
+	}
+	return refs
+}
+
+// mounted are the images that the flags of a RUN name; what could be a stage is left out.
+func mounted(words []string) []string {
+	var refs []string
+	for _, word := range words {
+		if !strings.HasPrefix(word, "--") {
+			break // the command begins
+		}
+		options, _ := strings.CutPrefix(word, "--mount=")
+		for option := range strings.SplitSeq(options, ",") {
+			if from, ok := strings.CutPrefix(option, "from="); ok && strings.ContainsAny(from, "/:.") {
+				refs = append(refs, from)
+			}
 		}
 	}
 	return refs

@@ -12,9 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/build"
-	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 )
 
@@ -25,8 +23,6 @@ const (
 
 	// buildLimit bounds a build.
 	buildLimit = 15 * time.Minute
-	// maxLogEnd is how much of a failed build's log is in its error.
-	maxLogEnd = 1 << 10
 )
 
 // Name returns the name of the image of a build, whether the engine has it or not. It asks
@@ -85,32 +81,54 @@ func (s *Store) build(ctx context.Context, source *source, hash string, o driver
 			return err
 		}
 	}
-	options, err := s.buildOptions(ctx, source, hash, bases, o)
+	options, err := s.buildOptions(source, hash, o)
 	if err != nil {
 		return err
 	}
-	log := &buildLog{out: o.Log, progress: o.Progress}
+	keys, err := s.keysOf(ctx, bases)
+	if err != nil {
+		return err
+	}
+	log := newBuildLog(o)
 	call := engine.Call{Authority: o.Authority, What: "build image", Max: buildLimit, Changes: true}
 	return s.engine.Do(ctx, call, func(ctx context.Context, api *client.Client) error {
-		content, sink := io.Pipe()
-		sent := make(chan error, 1)
-		go func() {
-			err := source.send(sink, hash)
-			sink.CloseWithError(err)
-			sent <- err
-		}()
-		err := carryOut(ctx, api, content, options, log)
-		// Whoever sends is gone before the context's files are closed.
-		content.CloseWithError(io.ErrClosedPipe)
-		if own, ok := errors.AsType[*spec.Error](<-sent); ok {
-			return own // the engine can only say that the archive ended too soon
+		session, err := s.session(ctx, api, source, keys)
+		if err != nil {
+			return err
+		}
+		if session == nil {
+			options.Version, options.AuthConfigs = build.BuilderV1, keys
+			return carryOut(ctx, api, source, hash, options, log)
+		}
+		defer session.Close()
+		options.Version, options.SessionID, options.BuildID = build.BuilderBuildKit, session.ID, session.ID
+		err = carryOut(ctx, api, source, hash, options, log)
+		if ctx.Err() != nil {
+			abandon(ctx, api, session.ID)
 		}
 		return err
 	})
 }
 
-// carryOut sends a build and follows it to its end.
-func carryOut(ctx context.Context, api *client.Client, content io.Reader, o client.ImageBuildOptions, log *buildLog) error {
+// carryOut sends a build with its context and follows it to its end.
+func carryOut(ctx context.Context, api *client.Client, source *source, hash string, o client.ImageBuildOptions, log *buildLog) error {
+	content, sink := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := source.send(sink, hash)
+		sink.CloseWithError(err)
+		sent <- err
+	}()
+	err := follow(ctx, api, content, o, log)
+	// Whoever sends is gone before the context's files are closed.
+	content.CloseWithError(io.ErrClosedPipe)
+	if own, ok := errors.AsType[*spec.Error](<-sent); ok {
+		return own // the engine can only say that the archive ended too soon
+	}
+	return err
+}
+
+func follow(ctx context.Context, api *client.Client, content io.Reader, o client.ImageBuildOptions, log *buildLog) error {
 	res, err := api.ImageBuild(ctx, content, o)
 	if cerrdefs.IsInvalidArgument(err) {
 		return log.failed(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
@@ -126,7 +144,16 @@ func carryOut(ctx context.Context, api *client.Client, content io.Reader, o clie
 	return err
 }
 
-func (s *Store) buildOptions(ctx context.Context, source *source, hash string, bases []string, o driver.PrepareOptions) (client.ImageBuildOptions, error) {
+// abandon tells the engine that nobody waits for a build of BuildKit any more. It would see
+// so by the end of the connection, but for what may lie between and keeps that open.
+func abandon(ctx context.Context, api *client.Client, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	defer cancel()
+	// The caller has gone: there is nobody to tell that the engine could not be told.
+	_, _ = api.BuildCancel(ctx, id, client.BuildCancelOptions{})
+}
+
+func (s *Store) buildOptions(source *source, hash string, o driver.PrepareOptions) (client.ImageBuildOptions, error) {
 	platforms, err := platform(o.Platform)
 	if err != nil {
 		return client.ImageBuildOptions{}, err
@@ -135,78 +162,9 @@ func (s *Store) buildOptions(ctx context.Context, source *source, hash string, b
 	for name, value := range source.args {
 		args[name] = &value
 	}
-	keys := map[string]registry.AuthConfig{}
-	for _, base := range bases {
-		domain := domainOf(base)
-		if _, have := keys[serverKey(domain)]; have || domain == "" {
-			continue
-		}
-		key, ok, err := s.keys.lookup(ctx, domain)
-		if err != nil {
-			return client.ImageBuildOptions{}, err
-		}
-		if ok {
-			keys[serverKey(domain)] = key
-		}
-	}
 	return client.ImageBuildOptions{
-		Version: build.BuilderV1, Tags: []string{Repository + ":" + hash}, Dockerfile: source.name(hash),
-		Labels: map[string]string{labelBuilt: s.options.Owner}, BuildArgs: args, AuthConfigs: keys, Platforms: platforms,
+		Tags: []string{Repository + ":" + hash}, Dockerfile: source.name(hash),
+		Labels: map[string]string{labelBuilt: s.options.Owner}, BuildArgs: args, Platforms: platforms,
 		NoCache: o.Force, Remove: true, ForceRemove: true,
 	}, nil
-}
-
-// domainOf is the registry of an image's name, or "" where it has none.
-func domainOf(ref string) string {
-	name, err := reference.ParseNormalizedNamed(ref)
-	if err != nil || LocalOnly(ref) {
-		return ""
-	}
-	return reference.Domain(name)
-}
-
-// buildLog takes in what a build says.
-type buildLog struct {
-	out      io.Writer // may be nil
-	progress func(spec.Progress)
-	end      []byte // the last of it
-}
-
-func (l *buildLog) take(m message) {
-	if p, ok := m.layer(); ok { // of a base image
-		if l.progress != nil {
-			l.progress(p)
-		}
-		return
-	}
-	text := m.Stream
-	if text == "" && m.Status != "" {
-		text = m.Status + "\n"
-	}
-	if text == "" {
-		return
-	}
-	l.end = append(l.end, text...)
-	l.end = l.end[max(0, len(l.end)-maxLogEnd):]
-	if l.out != nil {
-		if _, err := io.WriteString(l.out, text); err != nil {
-			l.out = nil // nobody reads it; the build goes on
-		}
-	}
-	if step := strings.TrimSpace(m.Stream); l.progress != nil && strings.HasPrefix(step, "Step ") {
-		l.progress(spec.Progress{Step: "build", Message: clip(step)})
-	}
-}
-
-// failed is the error of a build that was carried out and failed.
-func (l *buildLog) failed(why string) error {
-	err := errors.New("the build failed: " + clip(why))
-	if end := strings.TrimSpace(strings.ToValidUTF8(string(l.end), "?")); end != "" {
-		err = fmt.Errorf("%w; its log ends: %s", err, end)
-	}
-	out := &spec.Error{Code: spec.CodeInvalid, Err: err}
-	if containsAny(why, "unknown flag: mount", "BuildKit", "buildkit", "heredoc", "here-document") {
-		out.Hint = "the Dockerfile needs BuildKit: build it with `docker buildx build --tag NAME`, and use the image"
-	}
-	return out
 }

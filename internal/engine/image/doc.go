@@ -17,11 +17,19 @@
 // Not covered are modes, links, empty directories, and a base image that has moved: Force
 // builds anew.
 //
-// The engine's classic builder is used, on every engine: what docker build calls BuildKit
-// asks its client for the files and for credentials through a session, a protocol of its
-// own, without which engines of version 20.10 resolve no base image of a registry. A
-// Dockerfile that needs it (RUN --mount, here-documents) is built with the engine's own
-// command, and the image named.
+// BuildKit builds where the engine has it, the classic builder elsewhere: on Podman, whose
+// service has one of its own under that name and knows RUN --mount too; on an engine that is
+// configured for it ("features": {"buildkit": false}), or behind a proxy that lets no session
+// through; where Options say so; and for a Dockerfile that is not in its context, which
+// BuildKit would copy into the image. Docker 20.10 has BuildKit and says nothing of it: it is
+// used there too. What a Dockerfile may hold is the builder's: here-documents need a
+// "# syntax=" line on an engine as old as that, since its BuildKit has no such thing built in.
+// The frontend that such a line names is pulled without credentials, unless the Dockerfile
+// has a base of the same registry.
+//
+// Name and labels of an image do not depend on who built it. What BuildKit keeps to be faster
+// the next time is the engine's own, shared by all who build there: Prune leaves it alone
+// (docker builder prune removes it).
 //
 // The context is read through os.Root and sent as a stream: no link leads out of it, and
 // its size costs no memory. It is hashed again while it is sent, so that an image never

@@ -45,21 +45,16 @@ func testContext(t *testing.T) context.Context {
 // credentials from configDir.
 func newStore(t *testing.T, configDir string) *image.Store {
 	t.Helper()
-	return newStoreOf(t, "t-"+strings.ReplaceAll(t.Name(), "/", "."), configDir)
+	return newStoreAt(t, docker.Host(t), image.Options{Owner: "t-" + strings.ReplaceAll(t.Name(), "/", "."), ConfigDir: configDir})
 }
 
-func newStoreOf(t *testing.T, owner, configDir string) *image.Store {
-	t.Helper()
-	return newStoreAt(t, docker.Host(t), owner, configDir)
-}
-
-func newStoreAt(t *testing.T, host, owner, configDir string) *image.Store {
+func newStoreAt(t *testing.T, host string, o image.Options) *image.Store {
 	t.Helper()
 	e, err := engine.New(engine.Docker(), address.Options{Host: host})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return image.New(e, image.Options{Owner: owner, ConfigDir: configDir})
+	return image.New(e, o)
 }
 
 func writeFile(t *testing.T, name, text string) string {

@@ -39,7 +39,7 @@ func TestPodman(t *testing.T) {
 		return spec.Build{Context: dir}
 	}
 	var log bytes.Buffer
-	b := write("COPY Dockerfile /\n")
+	b := write("COPY Dockerfile /\nRUN --mount=type=cache,target=/m touch /m/f\n")
 	first, err := store.Build(ctx, b, driver.PrepareOptions{Log: &log})
 	if err != nil || !first.Built || !strings.Contains(log.String(), "COPY") {
 		t.Fatalf("%+v, %v, log %q", first, err, log.String())

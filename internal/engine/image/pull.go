@@ -70,10 +70,11 @@ func (s *Store) Pull(ctx context.Context, ref string, o driver.PrepareOptions) (
 			return s.judge(name, err)
 		}
 		defer res.Close()
-		return s.judge(name, readMessages(res, func(m message) {
+		return s.judge(name, readMessages(res, func(m message) error {
 			if p, ok := m.layer(); ok && o.Progress != nil {
 				o.Progress(p)
 			}
+			return nil
 		}))
 	})
 	if err != nil {

@@ -242,10 +242,15 @@ func (s *source) hash(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if e.info.Mode().IsRegular() {
-			if err := id.file(s, e, io.Discard); err != nil {
+			if err := id.file(s, e, until{ctx}); err != nil {
 				return "", err
 			}
 		}
 	}
 	return id.end(s), nil
 }
+
+// until takes what is written until a context ends: one file may be read for hours.
+type until struct{ context.Context }
+
+func (u until) Write(p []byte) (int, error) { return len(p), u.Err() }

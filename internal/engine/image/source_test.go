@@ -270,6 +270,7 @@ func TestBases(t *testing.T) {
 		{"FROM --platform=linux/arm64 a.example/x:1 AS one\nFROM one\nCOPY --from=b.example/y /a /b\nCOPY --from=one /a /b\nCOPY --from=0 /a /b\n", nil, []string{"a.example/x:1", "b.example/y"}},
 		{"ARG R=a.example/\nARG V\nFROM ${R}x:$V\n", map[string]string{"V": "2"}, []string{"a.example/x:2"}},
 		{"ARG R=a.example/\nFROM ${R}x\nFROM a.example/x\n", map[string]string{"R": "b.example/"}, []string{"b.example/x", "a.example/x"}},
+		{"RUN --mount=type=bind,from=a.example/x,target=/m --mount=type=cache,target=/c --mount=type=bind,from=one cp --mount=from=b.example/y /m\n", nil, []string{"a.example/x"}},
 		{"FROM\nFROM $MISSING\nRUN echo FROM x\n", nil, nil},
 	} {
 		s := &source{dockerfile: []byte(tt.dockerfile), args: tt.args}

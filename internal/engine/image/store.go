@@ -29,6 +29,9 @@ type Options struct {
 	// ConfigDir is the directory of the docker command's config.json, where credentials
 	// for registries are. "": there are none.
 	ConfigDir string
+	// BuildKit says whether BuildKit builds, rather than the classic builder. nil: where
+	// the engine has it and does not name the other.
+	BuildKit *bool
 }
 
 // Store is the images of an engine. It is safe for concurrent use.

@@ -13,8 +13,9 @@ import (
 )
 
 // maxMessage bounds one message of an engine's stream. Engines send what one write of a
-// build step gave, 32 KiB.
-const maxMessage = 1 << 20
+// build step gave, 32 KiB, and BuildKit, which gathers those of all steps, a little over
+// 1 MiB, in base64.
+const maxMessage = 4 << 20
 
 // errStream is the cause of every refusal of a stream.
 var errStream = errors.New("the engine's stream of messages is broken")
@@ -22,12 +23,13 @@ var errStream = errors.New("the engine's stream of messages is broken")
 // message is one message of the stream by which an engine says how a pull or a build
 // goes on.
 type message struct {
-	Stream   string  `json:"stream"` // of a build's log
-	Status   string  `json:"status"`
-	ID       string  `json:"id"`
-	Progress *amount `json:"progressDetail"`
-	Error    string  `json:"error"`
-	Detail   *detail `json:"errorDetail"`
+	Stream   string          `json:"stream"` // of a build's log
+	Status   string          `json:"status"`
+	ID       string          `json:"id"`
+	Progress *amount         `json:"progressDetail"`
+	Aux      json.RawMessage `json:"aux"`
+	Error    string          `json:"error"`
+	Detail   *detail         `json:"errorDetail"`
 }
 
 type amount struct {
@@ -44,10 +46,10 @@ type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
 
-// readMessages hands each message of a stream to take, until the stream ends. A message
-// that reports an error is a *refusal. It trusts nothing: what is no object of JSON, or
-// over the bound, is an error and not an end.
-func readMessages(r io.Reader, take func(message)) error {
+// readMessages hands each message of a stream to take, until the stream ends or take
+// returns an error. A message that reports an error is a *refusal. It trusts nothing: what
+// is no object of JSON, or over the bound, is an error and not an end.
+func readMessages(r io.Reader, take func(message) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
 	for lines.Scan() {
@@ -66,7 +68,9 @@ func readMessages(r io.Reader, take func(message)) error {
 		if text != "" || m.Detail != nil {
 			return &refusal{text: clip(text)}
 		}
-		take(m)
+		if err := take(m); err != nil {
+			return fmt.Errorf("%w: %w", errStream, err)
+		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return fmt.Errorf("%w: a message of over %d bytes", errStream, maxMessage)

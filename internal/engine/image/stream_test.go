@@ -33,7 +33,7 @@ func TestMessages(t *testing.T) {
 		{"too long", `{"status":"` + strings.Repeat("a", maxMessage) + `"}`, 0, "over"},
 	} {
 		taken := 0
-		err := readMessages(strings.NewReader(tt.in), func(message) { taken++ })
+		err := readMessages(strings.NewReader(tt.in), func(message) error { taken++; return nil })
 		wantErr := tt.err != "" || tt.name == "an empty error"
 		if taken != tt.taken || (err != nil) != wantErr || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %d taken, %v; want %d, %q", tt.name, taken, err, tt.taken, tt.err)
@@ -47,13 +47,14 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"progressDetail":{"current":-1,"total":-5},"id":"0123456789ab"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var fast, slow int
-		errFast := readMessages(bytes.NewReader(in), func(m message) {
+		errFast := readMessages(bytes.NewReader(in), func(m message) error {
 			fast++
 			if p, ok := m.layer(); ok && (p.Done < 0 || p.Done > p.Total || p.Part == "" || len(p.Message) > 1<<10) {
 				t.Errorf("progress %+v", p)
 			}
+			return nil
 		})
-		errSlow := readMessages(iotest.OneByteReader(bytes.NewReader(in)), func(message) { slow++ })
+		errSlow := readMessages(iotest.OneByteReader(bytes.NewReader(in)), func(message) error { slow++; return nil })
 		if fast != slow || (errFast == nil) != (errSlow == nil) {
 			t.Errorf("fragmentation changes the result: %d %v, %d %v", fast, errFast, slow, errSlow)
 		}

@@ -198,14 +198,18 @@ func benchWall(level spec.Isolation) setup {
 func benchDocker(ctx context.Context, h *harness, use user) error {
 	return benchEngine(ctx, h, use, engineUnderTest{
 		name: "docker", engine: &dockertest.Engine{}, cli: []string{"docker", "--host"}, run: []string{"run"},
-		open: func(host string) (driver.Driver, error) { return docker.New(docker.Options{Host: host}) },
+		open: func(host, state string) (driver.Driver, error) {
+			return docker.New(docker.Options{Host: host, StateDir: state})
+		},
 	})
 }
 
 func benchPodman(ctx context.Context, h *harness, use user) error {
 	return benchEngine(ctx, h, use, engineUnderTest{
 		name: "podman", engine: dockertest.Podman(), cli: []string{"podman", "--remote", "--url"}, run: []string{"run", "--pull", "never"}, registry: "docker.io/",
-		open: func(host string) (driver.Driver, error) { return podman.New(podman.Options{Host: host}) },
+		open: func(host, state string) (driver.Driver, error) {
+			return podman.New(podman.Options{Host: host, StateDir: state})
+		},
 	})
 }
 
@@ -213,7 +217,7 @@ func benchPodman(ctx context.Context, h *harness, use user) error {
 type engineUnderTest struct {
 	name   string
 	engine *dockertest.Engine
-	open   func(host string) (driver.Driver, error)
+	open   func(host, state string) (driver.Driver, error)
 	// cli begins a command of its own program, which the host follows; run is the verb
 	// that makes a container, registry what that program wants before an image's name.
 	cli, run []string
@@ -225,7 +229,7 @@ func benchEngine(ctx context.Context, h *harness, use user, e engineUnderTest) e
 	host := e.engine.Host(h)
 	image := e.engine.Image(h, dockertest.Image{Kind: dockertest.Busybox})
 	api := e.engine.Client(h)
-	d, err := e.open(host)
+	d, err := e.open(host, h.TempDir())
 	if err != nil {
 		return err
 	}
@@ -236,6 +240,12 @@ func benchEngine(ctx context.Context, h *harness, use user, e engineUnderTest) e
 		id, err := containerID(ctx, api, sb.Key())
 		if err != nil {
 			return err
+		}
+		ofFiles := fileRows(e.name, sb, h)
+		for i := range ofFiles {
+			if r := &ofFiles[i]; r.name == batchName {
+				r.against = append(r.against, copiedIn(e.name+" cp (CLI)", sb, cli("cp", "-", id+":/workspace")...))
+			}
 		}
 		return use(sb, append([]row{
 			{name: "exec true", backend: e.name, ours: execIn(sb), against: []alternative{{name: "fork+exec", run: forkExec(argv)}}},
@@ -248,7 +258,7 @@ func benchEngine(ctx context.Context, h *harness, use user, e engineUnderTest) e
 			provisionRow(e.name, d, s, alternative{
 				name: e.name + " run (CLI)", run: plain(cli(run...)...), after: plain(cli("rm", "bench-run")...),
 			}),
-		}, fileRows(e.name, sb, h)...))
+		}, ofFiles...))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 
@@ -72,26 +73,47 @@ func manyFiles(top string, count int) iter.Seq2[files.BatchFile, error] {
 	}
 }
 
+// manyCount is how many small files are written.
+const manyCount, batchName = 10_000, "10,000 files in"
+
+// removed removes a directory of a place.
+func removed(sb *berth.Sandbox, dir string) action {
+	return func(ctx context.Context) error {
+		return sb.Files().Remove(ctx, dir, files.RemoveOptions{Recursive: true})
+	}
+}
+
+// copiedIn is a program of this machine that unpacks an archive of the same files, from its
+// input, into a place.
+func copiedIn(name string, sb *berth.Sandbox, args ...string) alternative {
+	const top = "in-cp"
+	archive := sync.OnceValues(func() ([]byte, error) { return archiveOf(manyFiles(top, manyCount)) })
+	return alternative{name: name, after: removed(sb, top), run: func(ctx context.Context) error {
+		data, err := archive()
+		if err != nil {
+			return err
+		}
+		c := exec.CommandContext(ctx, args[0], args[1:]...)
+		c.Stdin = bytes.NewReader(data)
+		return c.Run()
+	}}
+}
+
 // batchRow is 10,000 small files written against tar, which unpacks the same files
 // from an archive that is in the place already.
 func batchRow(name string, sb *berth.Sandbox) row {
-	const count = 10_000
 	prepared := sync.OnceValue(func() error {
-		archive, err := archiveOf(manyFiles("in-tar", count))
+		archive, err := archiveOf(manyFiles("in-tar", manyCount))
 		if err != nil {
 			return err
 		}
 		return sb.Files().WriteFile(context.Background(), "bench.tar", archive, files.WriteOptions{})
 	})
-	remove := func(dir string) action {
-		return func(ctx context.Context) error {
-			return sb.Files().Remove(ctx, dir, files.RemoveOptions{Recursive: true})
-		}
-	}
+	remove := func(dir string) action { return removed(sb, dir) }
 	return row{
-		name: "10,000 files in", backend: name, slow: true, after: remove("in-batch"),
+		name: batchName, backend: name, slow: true, after: remove("in-batch"),
 		ours: func(ctx context.Context) error {
-			_, err := files.WriteBatch(ctx, sb.Files(), manyFiles("in-batch", count), files.BatchOptions{})
+			_, err := files.WriteBatch(ctx, sb.Files(), manyFiles("in-batch", manyCount), files.BatchOptions{})
 			return err
 		},
 		against: []alternative{{name: "tar x in the place", after: remove("in-tar"), run: func(ctx context.Context) error {

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// maxClients bounds the connections at one time, those in their hello included.
+// maxClients bounds the connections of one way in at one time, those in their hello included.
 const maxClients = 256
 
 // helloTime is how long a peer has for its hello.
@@ -50,8 +50,8 @@ func (cl *client) lost() bool {
 	}
 }
 
-// accept serves the connections of l until it is closed.
-func (a *agent) accept(l net.Listener) {
+// accept serves the connections of l that the policy lets in, until it is closed.
+func (a *agent) accept(l net.Listener, policy peer.Policy) {
 	slots := make(chan struct{}, maxClients)
 	for {
 		conn, err := l.Accept()
@@ -63,7 +63,7 @@ func (a *agent) accept(l net.Listener) {
 			continue
 		}
 		unixConn, ok := conn.(*net.UnixConn)
-		if !ok || a.cfg.peer.Check(unixConn) != nil {
+		if !ok || policy.Check(unixConn) != nil {
 			conn.Close()
 			continue
 		}
@@ -71,7 +71,7 @@ func (a *agent) accept(l net.Listener) {
 		case slots <- struct{}{}:
 			go func() {
 				defer func() { <-slots }()
-				if a.cfg.peer == peer.Engine {
+				if policy == peer.Engine {
 					defer peer.Awake(unixConn)()
 				}
 				_ = conn.SetDeadline(time.Now().Add(helloTime))

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/files/localfs"
 	"github.com/berth-dev/berth/internal/agent/confine"
+	"github.com/berth-dev/berth/internal/agent/direct"
 	"github.com/berth-dev/berth/internal/agent/event"
 	"github.com/berth-dev/berth/internal/agent/fileserver"
 	"github.com/berth-dev/berth/internal/agent/job"
@@ -192,8 +193,12 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 	go a.heed(signals)
 	a.feed.Record(wire.PlaceEvent{Kind: string(spec.EventStarted), PID: os.Getpid()})
 	a.life.begin()
+	if l, err := direct.Listen(a.cfg.direct); err == nil { // else a host comes the other way
+		defer l.Close()
+		go a.accept(l, peer.Outside)
+	}
 	if listener != nil {
-		go a.accept(listener)
+		go a.accept(listener, a.cfg.peer)
 	} else {
 		go func() {
 			a.converse(stdio{}, func() {})

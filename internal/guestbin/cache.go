@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/internal/filelock"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -82,7 +83,7 @@ func (c *Cache) make(ctx context.Context, name string, fill func(path string) er
 	if bin, ok := c.get(name); ok {
 		return bin, nil
 	}
-	unlock, err := lock(ctx, filepath.Join(c.dir, name+".lock"))
+	unlock, err := filelock.Lock(ctx, filepath.Join(c.dir, name+".lock"))
 	if err != nil {
 		return Bin{}, ctxFirst(ctx, Nowhere(err))
 	}

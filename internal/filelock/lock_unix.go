@@ -1,6 +1,6 @@
 //go:build unix
 
-package guestbin
+package filelock
 
 import (
 	"context"
@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// lock takes the lock that path stands for, among all processes and within this one,
-// and returns how to let it go. The file stays: to remove it would let two hold it.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// Lock takes the lock that path stands for, among all processes and within this one,
+// and returns how to let it go. The file stays: to remove it would let two hold it. The
+// end of ctx ends the waiting.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

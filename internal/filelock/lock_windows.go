@@ -1,4 +1,4 @@
-package guestbin
+package filelock
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock takes the lock that path stands for, among all processes and within this one,
-// and returns how to let it go.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// Lock takes the lock that path stands for, among all processes and within this one,
+// and returns how to let it go. The end of ctx ends the waiting.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/imagecmd"
 	"github.com/berth-dev/berth/internal/cli/jobscmd"
 	"github.com/berth-dev/berth/internal/cli/portcmd"
+	"github.com/berth-dev/berth/internal/cli/repocmd"
 	"github.com/berth-dev/berth/internal/cli/shellcmd"
 	"github.com/berth-dev/berth/internal/cli/snapshotcmd"
 	"github.com/berth-dev/berth/internal/cli/treecmd"
@@ -99,7 +100,7 @@ container, another machine over SSH. It behaves the same in all of them.`,
 		treecmd.NewExport(&a.Env), treecmd.NewImport(&a.Env), treecmd.NewManifest(&a.Env),
 		snapshotcmd.NewSuspend(&a.Env), snapshotcmd.NewResume(&a.Env),
 		snapshotcmd.NewSnapshot(&a.Env), snapshotcmd.NewSnapshots(&a.Env), snapshotcmd.NewRestore(&a.Env, ofWhatThereIs()), snapshotcmd.NewFork(&a.Env, ofWhatThereIs()),
-		imagecmd.New(&a.Env), imagecmd.NewPrune(&a.Env),
+		imagecmd.New(&a.Env), imagecmd.NewPrune(&a.Env), repocmd.NewWorktree(&a.Env),
 		newDoctor(a), newConform(a), newVersion(a), newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp())

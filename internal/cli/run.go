@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/repocmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/isolate"
 )
@@ -10,6 +11,7 @@ import (
 func newRun(a *app) *cobra.Command {
 	var place placeFlags
 	var command commandFlags
+	var repository repocmd.Flags
 	cmd := &cobra.Command{
 		Use:   "run [FLAG]... [--] COMMAND [ARG]...",
 		Short: "Run a command in a sandbox of its own",
@@ -20,6 +22,9 @@ the current directory, /tmp and /var/tmp, which are the machine's own, and has n
 
 With --key the sandbox is kept, and used again if it exists.
 
+With --worktree it works in a git work tree on a branch of its own. One that this run has
+made is removed at the end if nothing would be lost; what was committed stays on the branch.
+
 Everything from the first word that is no flag belongs to the command. It is no
 shell's line: write sh -c '...' for one. It gets no terminal, whatever ours is. Three
 interrupts within two seconds kill it.`,
@@ -28,17 +33,19 @@ interrupts within two seconds kill it.`,
   docker pull python:3.14-slim
   berth run --backend docker --image python:3.14-slim -- python -c 'print(1)'
   berth run --timeout 0 -- npm run dev
+  berth run --worktree try-1 -- sh -c 'make && git commit -am "try one"'
   git ls-files | berth run -- wc -l
   berth run --json -- make | jq .exit_code`,
 		Args:        verb.NeedCommand,
 		Annotations: map[string]string{verb.PassThrough: "yes", notesKey: environmentNote + "\n\n" + toolsNote + "\n\n" + hiddenNote()},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.run(cmd, &place, &command, args)
+			return a.run(cmd, &place, &command, &repository, args)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
 	place.add(cmd.Flags())
 	command.add(cmd.Flags())
+	repository.Add(&a.Env, cmd)
 	a.AddCompletions(cmd)
 	return cmd
 }
@@ -67,7 +74,7 @@ func hiddenNote() string {
 	return "WHAT GUARD HIDES OF THE HOME DIRECTORY (what is there when the sandbox starts; --hide adds)\n" + wrap(names, ", ", "  ", 98)
 }
 
-func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, args []string) (err error) {
+func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, repository *repocmd.Flags, args []string) (err error) {
 	c, err := flags.command(a.Config, args)
 	if err != nil {
 		return err
@@ -81,10 +88,17 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, ar
 	if err != nil {
 		return err
 	}
+	use, err := repository.Begin(cmd.Context(), &a.Env, &s, b, place.workdir != "")
+	if err != nil {
+		return err
+	}
+	kept := false
+	defer func() { use.End(cmd.Context(), kept) }()
 	sb, err := a.provision(cmd.Context(), d, s, place.replace)
 	if err != nil {
 		return err
 	}
+	kept = s.Key != ""
 	defer func() {
 		end := sb.Destroy
 		if s.Key != "" {
@@ -94,5 +108,8 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, ar
 			a.Note("run: the sandbox was not tidied up, its guest will end it: %v", failed)
 		}
 	}()
+	if err := use.Fill(cmd.Context(), sb); err != nil {
+		return err
+	}
 	return a.execute(cmd, sb, c, flags.noStdin)
 }

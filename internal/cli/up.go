@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth"
+	"github.com/berth-dev/berth/internal/cli/repocmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/spec"
 )
@@ -11,6 +12,7 @@ import (
 func newUp(a *app) *cobra.Command {
 	var place placeFlags
 	var env []string
+	var repository repocmd.Flags
 	cmd := &cobra.Command{
 		Use:   "up [--key KEY] [FLAG]...",
 		Short: "Make a sandbox that stays, or start one that is stopped",
@@ -24,18 +26,21 @@ has left it.`,
   berth up --key session-1 --network open --replace
   berth up --key web --backend docker --image nginx --network open --publish 8080:80 --mount .:/srv
   berth up --key agent --backend docker --image debian --isolation strict --env TOKEN --secret TOKEN
+  berth up --key fix-1 --worktree fix-1
+  berth up --key a --backend docker --image debian --clone https://github.com/owner/project
   key=$(berth up) && berth exec --key "$key" -- make`,
 		Args: verb.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, &place, env) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, &place, &repository, env) },
 	}
 	place.add(cmd.Flags())
+	repository.Add(&a.Env, cmd)
 	cmd.Flags().StringArrayVarP(&env, "env", "e", nil, "`NAME=VALUE` for the environment of every command, or NAME to take the value from ours; repeatable")
 	verb.AddSettings(cmd.Flags(), "secrets")
 	a.AddCompletions(cmd)
 	return cmd
 }
 
-func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
+func (a *app) up(cmd *cobra.Command, place *placeFlags, repository *repocmd.Flags, env []string) error {
 	d, b, err := a.Open()
 	if err != nil {
 		return err
@@ -50,11 +55,22 @@ func (a *app) up(cmd *cobra.Command, place *placeFlags, env []string) error {
 	if err := verb.KeepSecrets(&s, a.Config, b); err != nil {
 		return err
 	}
-	sb, err := a.provision(cmd.Context(), d, s, place.replace)
+	use, err := repository.Begin(cmd.Context(), &a.Env, &s, b, place.workdir != "")
 	if err != nil {
 		return err
 	}
+	sb, err := a.provision(cmd.Context(), d, s, place.replace)
+	if err != nil {
+		use.End(cmd.Context(), false)
+		return err
+	}
 	defer verb.Detach(cmd.Context(), sb)
+	if err := use.Fill(cmd.Context(), sb); err != nil {
+		if s.Key == "" { // nobody could find it again
+			_ = verb.Cleanup(cmd.Context(), sb.Destroy)
+		}
+		return err
+	}
 	owned, err := berth.List(cmd.Context(), d)
 	if err != nil {
 		return err

@@ -51,10 +51,10 @@ func Worktree(dir string, homes, writable []string) Repository {
 		return Repository{}
 	}
 	r := Repository{Dir: common}
-	for _, name := range []string{"config", "config.worktree", "hooks", "modules"} {
+	for _, name := range []string{"commondir", "config", "config.worktree", "hooks", "modules"} {
 		r.Protected = append(r.Protected, filepath.Join(common, name))
 	}
-	for _, name := range []string{"commondir", "gitdir"} {
+	for _, name := range []string{"commondir", "config.worktree", "gitdir"} {
 		r.Protected = append(r.Protected, filepath.Join(gitDir, name))
 	}
 	if slices.ContainsFunc(r.Protected, isLink) { // it could be replaced

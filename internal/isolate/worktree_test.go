@@ -63,7 +63,7 @@ func forge(t *testing.T, root, common string) {
 // its choice.
 func TestWorktree(t *testing.T) {
 	got := isolate.Worktree(worktree(t, nil)+"/work", nil, nil)
-	for _, want := range []string{"config", "hooks", "config.worktree", "modules", "worktrees/w/commondir", "worktrees/w/gitdir"} {
+	for _, want := range []string{"commondir", "config", "hooks", "config.worktree", "modules", "worktrees/w/commondir", "worktrees/w/config.worktree", "worktrees/w/gitdir"} {
 		found := false
 		for _, path := range got.Protected {
 			found = found || path == filepath.Join(got.Dir, want)

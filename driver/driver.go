@@ -28,6 +28,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/berth-dev/berth/files"
@@ -58,6 +59,10 @@ type Driver interface {
 	// removal even after one has failed.
 	Reap(ctx context.Context, key spec.Key, o ReapOptions) error
 }
+
+// ErrOnDemand is why an engine is CodeUnavailable that is started by those who use it, and
+// that was not to be started.
+var ErrOnDemand = errors.New("its service does not run; it is started when the backend is used")
 
 // Authority is the right to act on a place. The zero value is the authority of a
 // sole owner.

@@ -269,7 +269,8 @@ func validatePorts(ports []PublishedPort) error {
 			return New(CodeInvalid, fmt.Sprintf("published port %d: protocol %q: want tcp or udp", p.Container, clip(string(p.Protocol))))
 		}
 		if p.Address != "" {
-			if _, err := netip.ParseAddr(p.Address); err != nil {
+			// One that has a zone is none to an engine, which then publishes to everybody.
+			if a, err := netip.ParseAddr(p.Address); err != nil || a.Zone() != "" {
 				return New(CodeInvalid, fmt.Sprintf("published port %d: %q is no IP address", p.Container, clip(p.Address)))
 			}
 		}

@@ -196,6 +196,7 @@ func TestContainerValidate(t *testing.T) {
 		{"host port -1", ports(spec.PublishedPort{Container: 80, Host: -1}), spec.ErrInvalid},
 		{"protocol", ports(spec.PublishedPort{Container: 80, Protocol: "sctp"}), spec.ErrInvalid},
 		{"address", ports(spec.PublishedPort{Container: 80, Address: "localhost"}), spec.ErrInvalid},
+		{"zone", ports(spec.PublishedPort{Container: 80, Address: "fe80::1%lo"}), spec.ErrInvalid},
 		{"one port twice", ports(spec.PublishedPort{Container: 80}, spec.PublishedPort{Container: 80}), spec.ErrInvalid},
 		{"a port without a network", spec.Spec{Network: spec.NetworkNone, Ports: []spec.PublishedPort{{Container: 80}}}, spec.ErrInvalid},
 		{"many ports", ports(make([]spec.PublishedPort, 257)...), spec.ErrInvalid},

@@ -25,6 +25,17 @@ type Options struct {
 	SSH     ssh.Options
 }
 
+// LookOnly returns o in a form in which no backend starts an engine that is started on
+// demand: for programs that look at what is there.
+func (o Options) LookOnly() Options {
+	if o.Podman.Service != nil {
+		service := *o.Podman.Service
+		service.LookOnly = true
+		o.Podman.Service = &service
+	}
+	return o
+}
+
 // Backend is one row of a Registry: what a program has to know before it has a
 // driver.
 type Backend struct {

@@ -28,16 +28,17 @@ func TestConform(t *testing.T) {
 		soak   bool // runs in the soak alone
 		quick  bool // runs with -short too
 		brief  bool
+		direct bool // past the engine; the other containers are reached through it
 	}{
-		{name: "busybox", image: dockertest.Image{Kind: dockertest.Busybox}, quick: true},
+		{name: "busybox", direct: true, image: dockertest.Image{Kind: dockertest.Busybox}, quick: true},
 		{name: "scratch", brief: true, image: dockertest.Image{Kind: dockertest.Scratch}, quick: true},
 		{name: "slow", soak: true, brief: true, image: dockertest.Image{Kind: dockertest.Busybox}, slow: true},
-		{name: "uid1000", brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UID: 1000}},
+		{name: "uid1000", direct: true, brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UID: 1000}},
 		{name: "noshell", soak: true, brief: true, image: dockertest.Image{Kind: dockertest.NoShell}},
 		{name: "readonly", brief: true, image: dockertest.Image{Kind: dockertest.Busybox, UserName: true}, change: func(s *spec.Spec) {
 			s.Hardening.ReadOnlyRoot = true
 		}},
-		{name: "strict", brief: true, image: dockertest.Image{Kind: dockertest.Busybox}, change: func(s *spec.Spec) {
+		{name: "strict", direct: true, brief: true, image: dockertest.Image{Kind: dockertest.Busybox}, change: func(s *spec.Spec) {
 			s.Isolation = spec.IsolationStrict
 		}},
 	} {
@@ -50,6 +51,9 @@ func TestConform(t *testing.T) {
 			}
 			o := testOptions(t)
 			o.OrphanAfter, o.ResumeWindow = 5*time.Second, 5*time.Second
+			if tt.direct {
+				o.StateDir = t.TempDir()
+			}
 			if tt.slow {
 				o.Transport = drivertest.SlowStream
 			}

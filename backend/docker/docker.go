@@ -35,6 +35,10 @@ type Options struct {
 	// missing is not used: without a ca.pem the system's authorities are believed.
 	TLS    bool
 	TLSDir string
+	// BuildKit says whether images are built with BuildKit, rather than by the classic
+	// builder. nil: where the engine has it and is not configured for the other. The
+	// classic builder builds a Dockerfile that is not in its context in any case.
+	BuildKit *bool
 	// Limits and Hardening hold for every container that is created. A Spec that
 	// states a limit of its own overrides it; its capabilities are dropped beside
 	// these. no-new-privileges is set whenever any capability is dropped. nil: 512
@@ -43,6 +47,10 @@ type Options struct {
 	Hardening *spec.Hardening
 	// Guest says where the guest binary for the engine's platform is found.
 	Guest guest.BinaryOptions
+	// StateDir is where directories are kept by which containers on this machine are reached
+	// without the engine's help, which is faster; they are mounted read-only into the
+	// containers that are created. "": there are none.
+	StateDir string
 	// Transport wraps every connection to a guest; nil: none.
 	Transport func(io.ReadWriteCloser) io.ReadWriteCloser
 	// OrphanAfter is how long a place without a key outlives its last client,
@@ -57,8 +65,9 @@ func New(o Options) (driver.Driver, error) {
 	d, err := place.New(engine.Docker(), place.Options{
 		Owner:       o.Owner,
 		Engine:      address.Options{Host: o.Host, Context: o.Context, ConfigDir: o.ConfigDir, Sockets: o.Sockets, TLS: o.TLS, TLSDir: o.TLSDir},
-		Credentials: o.ConfigDir,
-		Limits:      o.Limits, Hardening: o.Hardening, Guest: o.Guest, Transport: o.Transport, OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
+		Credentials: o.ConfigDir, BuildKit: o.BuildKit,
+		StateDir: o.StateDir,
+		Limits:   o.Limits, Hardening: o.Hardening, Guest: o.Guest, Transport: o.Transport, OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
 	})
 	if err != nil {
 		return nil, err

@@ -140,6 +140,11 @@ func TestKnobsThatCannotBeHad(t *testing.T) {
 	if !errors.Is(err, spec.ErrUnsupported) || !strings.Contains(err.Error(), "absent") || !strings.Contains(spec.HintOf(err), "runc") {
 		t.Errorf("runtime: %v (hint %q)", err, spec.HintOf(err))
 	}
+	// One that is offered and not given: Podman's service goes by its configuration.
+	err = ask(func(s *spec.Spec) { s.Hardening.Runtime = "crun" })
+	if !errors.Is(err, spec.ErrUnsupported) || !strings.Contains(err.Error(), "runtime") || spec.HintOf(err) == "" {
+		t.Errorf("another runtime: %v (hint %q)", err, spec.HintOf(err))
+	}
 	if caps.LimitDisk {
 		wantDiskLimit(t, d)
 	} else {

@@ -45,7 +45,9 @@ func TestPublishedPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the published port answers", func() bool {
-		conn, err := net.DialTimeout("tcp", addr.String(), time.Second)
+		var conn net.Conn
+		var err error
+		engine.Within(t, func() { conn, err = net.DialTimeout("tcp", addr.String(), time.Second) })
 		if err != nil {
 			return false
 		}
@@ -91,19 +93,23 @@ func TestSharedNetwork(t *testing.T) {
 	s := busybox(t)
 	s.Key, s.Network, s.NetworkMode = "host", spec.NetworkOpen, "host"
 	sb := provision(t, d, s)
-	if host, err := os.Readlink("/proc/self/ns/net"); err != nil || sh(t, sb, "readlink /proc/self/ns/net") != host {
-		t.Errorf("the place is not in the network of the machine (%v)", err)
-	}
 	name := abstractName(t, sb)
-	if table, err := os.ReadFile("/proc/net/unix"); err != nil || !strings.Contains(string(table), "@"+name) {
-		t.Fatalf("the guest's socket is not on this machine (%v): this test shows nothing", err)
+	var host, table string
+	var conn net.Conn
+	engine.Within(t, func() {
+		host, _ = os.Readlink("/proc/thread-self/ns/net")
+		text, _ := os.ReadFile("/proc/thread-self/net/unix")
+		table = string(text)
+		conn, _ = net.Dial("unix", "@"+name)
+	})
+	if host == "" || sh(t, sb, "readlink /proc/self/ns/net") != host {
+		t.Error("the place is not in the network of the machine")
+	}
+	if !strings.Contains(table, "@"+name) || conn == nil {
+		t.Fatal("the guest's socket is not on this machine: this test shows nothing")
 	}
 	body := `{"major":1,"minor":0,"client":"0123456789abcdef0123456789abcdef","profile":{}}`
 	hello := "BRTH" + string(binary.BigEndian.AppendUint32(nil, uint32(len(body)))) + body
-	conn, err := net.Dial("unix", "@"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	_, _ = io.WriteString(conn, hello)
 	if text, _ := io.ReadAll(conn); len(text) > 0 {
 		t.Errorf("the guest answers a process of the machine: %q", text)
@@ -138,7 +144,8 @@ func TestSharedNetwork(t *testing.T) {
 	}
 	var squatter net.Listener
 	eventually(t, "the name is free", func() bool {
-		squatter, err = net.Listen("unix", "@"+name)
+		var err error
+		engine.Within(t, func() { squatter, err = net.Listen("unix", "@"+name) })
 		return err == nil
 	})
 	heard := make(chan string, 1)
@@ -153,7 +160,7 @@ func TestSharedNetwork(t *testing.T) {
 		text, _ := io.ReadAll(conn)
 		heard <- string(text)
 	}()
-	_, err = berth.Provision(ctx, d, s)
+	_, err := berth.Provision(ctx, d, s)
 	wantIs(t, "a provision while the name is taken", err, spec.ErrUnavailable)
 	squatter.Close()
 	if text := <-heard; text != "" {

@@ -21,8 +21,8 @@ const onPodman = "BERTH_TEST_ON_PODMAN"
 // alike are the tests of what is the same with any engine; those in which the engines have
 // been seen to differ run outside of the soak too.
 const (
-	differ = "^Test(DamagedGuest|GuestThat|GuestCannot|Adopt|Foreign|Owners|Gone|Limits|DefaultHardening|Workdir|Network|Mounts|Env)"
-	alike  = differ + "|^Test(EverySignal|KillAll|ClientIsKilled|SessionsLeak|Concurrent|Cancelled|ReadOnlyRoot|Workload|SmallDisk)"
+	differ = "^Test(DamagedGuest|GuestThat|GuestCannot|Adopt|Foreign|Owners|Gone|Limits|DefaultHardening|Workdir|Network|Mounts|Env|Direct|Published|Shared|Named|Knobs|Strict|OneSnapshot)"
+	alike  = differ + "|^Test(EverySignal|KillAll|ClientIsKilled|SessionsLeak|Concurrent|Cancelled|ReadOnlyRoot|Workload|SmallDisk|Filler)"
 )
 
 // Containers of Podman keep every promise that those of Docker keep: the tests are the
@@ -62,6 +62,6 @@ func open(o docker.Options) (driver.Driver, error) {
 	}
 	return place.New(dialect.Podman(), place.Options{
 		Owner: o.Owner, Engine: address.Options{Host: o.Host}, Limits: o.Limits, Hardening: o.Hardening, Guest: o.Guest,
-		Transport: o.Transport, OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
+		StateDir: o.StateDir, Transport: o.Transport, OrphanAfter: o.OrphanAfter, ResumeWindow: o.ResumeWindow,
 	})
 }

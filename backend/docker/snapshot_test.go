@@ -3,12 +3,15 @@
 package docker_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-dev/berth"
@@ -17,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/files/memfs"
 	"github.com/berth-dev/berth/files/tree"
 	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -79,7 +83,7 @@ func TestSnapshotHoldsFilesOnly(t *testing.T) {
 			if err != nil {
 				t.Fatalf("snapshot: %v (%s)", err, spec.HintOf(err))
 			}
-			if snap.ID != "s1" || snap.Key != s.Key || snap.Backend != "docker" || snap.Created.IsZero() || snap.SizeBytes <= 0 || snap.SizeBytes > 1<<20 {
+			if snap.ID != "s1" || snap.Key != s.Key || snap.Backend != d.Name() || snap.Created.IsZero() || snap.SizeBytes <= 0 || snap.SizeBytes > 1<<20 {
 				t.Errorf("snapshot %+v", snap)
 			}
 			if jobs, err := first.Jobs("").List(ctx); err != nil || len(jobs) != 1 || jobs[0].ID != job.ID() {
@@ -274,5 +278,101 @@ func wantExportOfStopped(t *testing.T, d driver.Driver, key spec.Key) {
 	owned, err := d.Owned(ctx)
 	if err != nil || len(owned) != 1 || owned[0].State != spec.StateStopped {
 		t.Errorf("owned: %+v, %v; want it stopped", owned, err)
+	}
+}
+
+// What a place has removed from a volume of its own stays away in what is restored, where its
+// image has it; a volume that the image declares cannot be kept, and is refused.
+func TestSnapshotOfVolumes(t *testing.T) {
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	s, d := busybox(t), newDriver(t, o)
+	s.Hardening.ReadOnlyRoot = true
+	s.Image = withFiles(t, s.Image, "berth-test/files:1", nil, "/workspace/removed", "/workspace/d/kept", "/tmp/removed")
+	sb := provision(t, d, s)
+	sh(t, sb, "rm removed /tmp/removed; chmod 750 d; mkdir e; ln -s /etc e/l")
+	snap, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const state = "find . /tmp | sort; stat -c '%a %u:%g' . d /tmp"
+	want := sh(t, sb, state)
+	again := s
+	again.Key, again.Image = "k2", ""
+	restored, err := berth.Restore(ctx, d, snap.ID, again, berth.ProvisionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, restored, state); got != want {
+		t.Errorf("restored: %q; want %q", got, want)
+	}
+	if err := errors.Join(restored.Destroy(ctx), sb.Destroy(ctx), berth.RemoveSnapshot(ctx, d, snap.ID, berth.ReapOptions{})); err != nil {
+		t.Error(err)
+	}
+	s.Hardening.ReadOnlyRoot = false
+	s.Image = withFiles(t, s.Image, "berth-test/files:2", map[string]struct{}{"/data": {}}, "/data/seed")
+	_, err = provision(t, d, s).Snapshot(ctx, berth.SnapshotOptions{})
+	wantIs(t, "snapshot with a declared volume", err, spec.ErrUnsupported)
+	if err == nil || !strings.Contains(err.Error(), "/data") {
+		t.Errorf("%v; want the volume named", err)
+	}
+}
+
+// withFiles returns an image that is another one with files, and with volumes that it
+// declares.
+func withFiles(t *testing.T, image, name string, volumes map[string]struct{}, names ...string) string {
+	t.Helper()
+	ctx, api := testContext(t), engine.Client(t)
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, file := range names {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	c, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &container.Config{Image: image, Cmd: []string{"true"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.CopyToContainer(ctx, c.ID, client.CopyToContainerOptions{DestinationPath: "/", Content: &archive})
+	if err == nil {
+		_, err = api.ContainerCommit(ctx, c.ID, client.ContainerCommitOptions{Reference: name, Config: &container.Config{Volumes: volumes}})
+	}
+	if _, removed := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true}); err != nil || removed != nil {
+		t.Fatal(err, removed)
+	}
+	t.Cleanup(func() { _, _ = api.ImageRemove(context.Background(), name, client.ImageRemoveOptions{}) })
+	return name
+}
+
+// Of several who take a snapshot with one id at one moment one succeeds, and nothing is left
+// of the others.
+func TestOneSnapshotOfAnID(t *testing.T) {
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	d := newDriver(t, o)
+	errs := make([]error, 3)
+	var taking sync.WaitGroup
+	for i := range errs {
+		s := busybox(t)
+		s.Key = spec.Key(fmt.Sprint("k", i))
+		sb := provision(t, d, s)
+		taking.Go(func() { _, errs[i] = sb.Snapshot(ctx, berth.SnapshotOptions{ID: "one"}) })
+	}
+	taking.Wait()
+	taken := 0
+	for _, err := range errs {
+		if err == nil {
+			taken++
+		} else {
+			wantIs(t, "another of this id", err, spec.ErrExists)
+		}
+	}
+	if list, err := berth.Snapshots(ctx, d); taken != 1 || err != nil || len(list) != 1 {
+		t.Errorf("%d were taken, %+v are there (%v); want one", taken, list, err)
+	}
+	if err := berth.RemoveSnapshot(ctx, d, "one", berth.ReapOptions{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,10 +7,17 @@
 //
 //   - There is no daemon. The service may end and be started again, by its socket or by
 //     hand, while containers run on and commands in them too: what breaks is the stream,
-//     which is dialled again.
+//     which is dialled again. Options.Service says how one is started where none answers.
 //   - Which runtime, resource limits and capabilities a container has by default is what
 //     containers.conf says to the service. Podman reports dropped capabilities against
 //     that default, and one that is in no default is not reported: it was never there.
+//   - Named runtimes are refused unless the service's own configuration names the same one;
+//     a seccomp profile is handed over as a file of this machine for the time of the
+//     creation.
+//   - The volumes of a place are in none of its snapshots: one that has some - a read-only
+//     root, or an image that declares them - is refused. A directory below which something
+//     is mounted is not exported of a place that does not run.
+//   - No user namespace keeps the caller's id, with root or without.
 //   - Its state has names of its own (configured, stopped): they are translated.
 //   - A short image name is one of docker.io.
 //   - Without root it limits nothing and suspends nothing on a kernel with control groups

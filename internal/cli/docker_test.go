@@ -78,6 +78,7 @@ func TestContainer(t *testing.T) {
 		{"", []string{"down", "--key", "far"}, "removed far\n", 0},
 		{"", []string{"ls", "--json"}, "", 0},
 		{"", []string{"up", "--backend", "docker", "--image", image, "--key", "web", "--network", "open", "--publish", "127.0.0.1::8080", "--mount", "out:/m:ro", "--label", "team=blue", "--env", "TOKEN=hunter2hunter2", "--secret", "TOKEN"}, "web\n", 0},
+		{"", []string{"ports", "--key", "web", "--json"}, `{"network":"tcp","address":":8080","published":"127.0.0.1:`, matches},
 		{"", []string{"exec", "--key", "web", "--", "sh", "-c", "echo $TOKEN; ls /m; touch /m/x 2>/dev/null || echo kept"}, "hunter2hunter2\nf\nkept\n", 0},
 	} {
 		if test.args[len(test.args)-1] == "/sys/fs/cgroup/pids/pids.max" {

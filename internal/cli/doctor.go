@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/backend/all"
+	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/cli/console"
 	"github.com/berth-dev/berth/internal/cli/verb"
@@ -20,7 +22,8 @@ func newDoctor(a *app) *cobra.Command {
 		Short: "Say what works here, what is missing, and the cure",
 		Long: `Doctor tries what each backend needs and says what is missing and what cures it. The
 answer is no if something is missing that the chosen backend needs; the others are
-shown and do not count.`,
+shown and do not count. It starts nothing: of an engine that is started on demand it says
+that it would be.`,
 		Example: `  berth doctor
   berth doctor --backend docker
   berth doctor --json | jq 'select(.state != "ok")'`,
@@ -51,7 +54,7 @@ func (a *app) doctor(cmd *cobra.Command) error {
 	findings := a.checkConfig(cmd)
 	p := a.Progress("looking at what is here")
 	findings = append(findings, a.checkGuest(cmd))
-	for _, b := range a.Registry.Backends() {
+	for _, b := range all.New(a.Config.Backends().LookOnly()).Backends() {
 		f := a.checkBackend(cmd, b)
 		f.Needed = b.Name == chosen.Name
 		if f.Needed && f.State == "off" {
@@ -110,6 +113,8 @@ func (a *app) checkBackend(cmd *cobra.Command, b all.Backend) finding {
 	f := finding{Name: b.Name}
 	caps, err := probe(cmd.Context(), b)
 	switch {
+	case errors.Is(err, driver.ErrOnDemand):
+		f.State, f.Detail = "ok", driver.ErrOnDemand.Error()
 	case err != nil && spec.CodeOf(err) == spec.CodeInvalid:
 		f = f.failed(cmd, err)
 		f.State = "off"

@@ -28,12 +28,13 @@ func (c *Config) Backends() all.Options {
 	return all.Options{
 		Process: process.Options{Owner: c.Owner, StateDir: c.StateDir, Guest: own, HiddenPaths: c.secrets()},
 		Docker: docker.Options{
-			Owner: c.Owner, Guest: bin, Limits: &limits, Hardening: &hardening,
-			Host: engine.Host, Context: engine.Context, ConfigDir: engine.ConfigDir, Sockets: c.dockerSockets(), TLS: engine.TLS, TLSDir: engine.TLSDir,
+			Owner: c.Owner, StateDir: c.StateDir, Guest: bin, Limits: &limits, Hardening: &hardening,
+			Host: engine.Host, Context: engine.Context, ConfigDir: engine.ConfigDir, Sockets: c.dockerSockets(), TLS: engine.TLS, TLSDir: engine.TLSDir, BuildKit: engine.BuildKit,
 		},
 		Podman: podman.Options{
-			Owner: c.Owner, Guest: bin, Limits: &limits, Hardening: &hardening,
+			Owner: c.Owner, StateDir: c.StateDir, Guest: bin, Limits: &limits, Hardening: &hardening,
 			Host: c.PodmanHost, Sockets: c.runtimeSocket("podman", "podman.sock"), ConfigDir: engine.ConfigDir,
+			Service: c.podmanService(),
 		},
 		SSH: ssh.Options{
 			Owner: c.Owner, Guest: bin, Addr: c.SSH.Addr, User: c.SSH.User, RemoteDir: c.SSH.Dir,
@@ -62,6 +63,19 @@ func (c *Config) dockerSockets() []string {
 		out = append(out, filepath.Join(home, ".docker", "run", "docker.sock"))
 	}
 	return out
+}
+
+// podmanService says how a service is started: by those who use the backend, and not by
+// those who look at all of them.
+func (c *Config) podmanService() *podman.Service {
+	if !c.PodmanStart {
+		return nil
+	}
+	dir := c.StateDir
+	if runtime := c.environ["XDG_RUNTIME_DIR"]; filepath.IsAbs(runtime) {
+		dir = filepath.Join(runtime, "berth")
+	}
+	return &podman.Service{Dir: filepath.Join(dir, "podman"), LookOnly: c.Backend != "podman"}
 }
 
 // runtimeSocket is a socket in the directory of this user's session, if there is one.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,7 @@ type Config struct {
 	Owner    string
 	StateDir string // where backends keep what belongs to their places
 	CacheDir string // where built guest binaries are kept
+	DataDir  string // where work trees of sessions are kept; "": there is no home
 	Guest    string // a guest binary to use, or "": found as package guest says
 
 	Isolation spec.Isolation
@@ -51,7 +53,9 @@ type Config struct {
 	SSH        SSH
 	Docker     Docker
 	PodmanHost string // "": the usual service, root's or this user's
-	Sandbox    Sandbox
+	// PodmanStart: where there is none, one is started on demand.
+	PodmanStart bool
+	Sandbox     Sandbox
 
 	Color bool // see Colour
 
@@ -62,6 +66,7 @@ type Config struct {
 	// that would be ignored otherwise.
 	Unknown []string
 
+	gitToken string
 	environ  map[string]string
 	given    map[string]bool
 	readFile func(name string) ([]byte, error)
@@ -84,12 +89,14 @@ type Docker struct {
 	Host, Context, ConfigDir string
 	TLS                      bool
 	TLSDir                   string
+	BuildKit                 *bool
 }
 
 // Value is one resolved setting.
 type Value struct {
 	Setting
-	// Text is the value as text, lists joined by ':'; "" where nothing is set.
+	// Text is the value as text, lists joined by ':'; "" where nothing is set. That of a
+	// secret says that there is one.
 	Text string
 	// Source is "default", "flag", a variable's name or "file:line".
 	Source string
@@ -151,6 +158,18 @@ func (c *Config) Lookup(name string) (string, bool) {
 	return v, ok
 }
 
+// GitToken returns the secret for clones from a host, or "": the one that is set for any,
+// else, for github.com, the one that GitHub's own programs take.
+func (c *Config) GitToken(host string) string {
+	switch {
+	case c.gitToken != "":
+		return c.gitToken
+	case host == "github.com":
+		return cmp.Or(c.environ["GH_TOKEN"], c.environ["GITHUB_TOKEN"])
+	}
+	return ""
+}
+
 // Given reports whether a flag set the setting: a demand of this command line, where
 // file and environment state what is usual.
 func (c *Config) Given(key string) bool { return c.given[key] }
@@ -208,7 +227,9 @@ func (c *Config) resolve(s *Setting, found []candidate) (Value, error) {
 		}
 		shown = append(shown, texts...)
 	}
-	value.Text = strings.Join(shown, ":")
+	if value.Text = strings.Join(shown, ":"); s.secret && value.Text != "" {
+		value.Text = "(hidden)"
+	}
 	return value, nil
 }
 

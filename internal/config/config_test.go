@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/backend/podman"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -91,6 +92,7 @@ network_mode = "blue"
 labels = ["team=blue"]
 docker.host = "tcp://engine:2375"
 podman.host = "ssh://engine"
+podman.start = true
 
 [sandbox]
 pids = 7
@@ -114,11 +116,11 @@ dir = "d"
 `, nil, "BERTH_HIDE=/h2"))
 	n := func(n int64) *int64 { return &n }
 	want := &Config{
-		File: testFile, Backend: "docker", Owner: "me", StateDir: "/s", CacheDir: "/home/me/c", Guest: "/g",
+		File: testFile, Backend: "docker", Owner: "me", StateDir: "/s", CacheDir: "/home/me/c", DataDir: "/home/me/.local/share/berth", Guest: "/g",
 		Isolation: spec.IsolationStrict, Network: spec.NetworkOpen, Timeout: 90 * time.Second,
 		NoOutputTimeout: 45 * time.Second, Shell: "/bin/bash", JobOwner: "ci", Audit: true,
 		Writable: []string{"/w", "/home/me/w"}, Hidden: []string{"/h", "/h2"}, Image: "busybox",
-		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, Docker: Docker{Host: "tcp://engine:2375"}, PodmanHost: "ssh://engine",
+		SSH: SSH{Addr: "far:22", User: "u", Key: "/k", Agent: "/a", KnownHosts: "/kh", Dir: "d"}, Docker: Docker{Host: "tcp://engine:2375"}, PodmanHost: "ssh://engine", PodmanStart: true,
 		Sandbox: Sandbox{PIDs: n(7), CPUMillis: n(1500), MemoryBytes: n(1 << 20), DropCaps: []string{"ALL"}, ReadOnlyRoot: true, User: "1000", NoNewPrivileges: true, Runtime: "runsc", DiskBytes: 1024, GPUs: 2},
 		Container: Container{
 			Mounts: []spec.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "/home/me/c", Target: "/d"}},
@@ -156,6 +158,7 @@ func TestRefusals(t *testing.T) {
 		{name: "wrong type", s: sources("\n\ntimeout = 30\n", nil), want: []string{testFile + ":3", "key timeout", "want a string"}},
 		{name: "wrong type in a list", s: sources("hide = [1]\n", nil), want: []string{testFile + ":1", "key hide", "array of strings"}},
 		{name: "string for a list", s: sources("hide = '/x'\n", nil), want: []string{testFile + ":1", "key hide", "array of strings"}},
+		{name: "no boolean for BuildKit", s: sources("", nil, "DOCKER_BUILDKIT=x"), want: []string{"DOCKER_BUILDKIT", "neither true nor false"}},
 		{name: "string for a boolean", s: sources("sandbox.read_only_root = 'true'\n", nil), want: []string{"key sandbox.read_only_root", "true or false"}},
 		{name: "float for an integer", s: sources("sandbox.pids = 1.5\n", nil), want: []string{"key sandbox.pids", "an integer"}},
 		{name: "malformed in the file", s: sources("isolation = 'walls'\n", nil), want: []string{testFile + ":1", "key isolation", `"walls"`}},
@@ -324,5 +327,24 @@ func TestConfigFileIsHidden(t *testing.T) {
 	}
 	if got := load(t, sources("", nil)).Backends().Process.HiddenPaths; len(got) > 0 {
 		t.Errorf("hidden without a file: %q", got)
+	}
+}
+
+// A service of Podman is started for those who use that backend, in a directory of this
+// user's session or of the state, and for nobody where that is switched off.
+func TestPodmanService(t *testing.T) {
+	for _, tt := range []struct {
+		environ []string
+		want    *podman.Service
+	}{
+		{nil, &podman.Service{Dir: "/home/me/.local/state/berth/podman", LookOnly: true}},
+		{[]string{"BERTH_BACKEND=podman"}, &podman.Service{Dir: "/home/me/.local/state/berth/podman"}},
+		{[]string{"BERTH_BACKEND=podman", "XDG_RUNTIME_DIR=/run/user/7"}, &podman.Service{Dir: "/run/user/7/berth/podman"}},
+		{[]string{"BERTH_BACKEND=podman", "BERTH_PODMAN_START=false"}, nil},
+	} {
+		c := load(t, sources("", nil, tt.environ...))
+		if diff := cmp.Diff(tt.want, c.Backends().Podman.Service); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.environ, diff)
+		}
 	}
 }

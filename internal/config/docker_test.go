@@ -26,11 +26,13 @@ func TestDockerEngine(t *testing.T) {
 		{"the file", sources(file, nil), options{Host: "tcp://file:1", Context: "infile", ConfigDir: "/home/me/.docker", Sockets: usual}},
 		{"a context before the file", sources(file, nil, "DOCKER_CONTEXT=c"), options{Context: "c", ConfigDir: "/home/me/.docker", Sockets: usual}},
 		{"TLS", sources("", nil, "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=/certs"), options{TLS: true, TLSDir: "/certs", ConfigDir: "/home/me/.docker", Sockets: usual}},
+		{"BuildKit", sources("docker.buildkit = true\n", nil), options{BuildKit: new(true), ConfigDir: "/home/me/.docker", Sockets: usual}},
+		{"no BuildKit", sources("docker.buildkit = true\n", nil, "DOCKER_BUILDKIT=0"), options{BuildKit: new(false), ConfigDir: "/home/me/.docker", Sockets: usual}},
 		{"elsewhere", sources("docker.tls_verify = '1'\n", nil, "DOCKER_CONFIG=/etc/d", "XDG_RUNTIME_DIR=/run/user/7"), options{TLS: true, ConfigDir: "/etc/d", Sockets: append([]string{"/run/user/7/docker.sock"}, usual...)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := load(t, test.s).Backends().Docker
-			got := options{Host: d.Host, Context: d.Context, ConfigDir: d.ConfigDir, Sockets: d.Sockets, TLS: d.TLS, TLSDir: d.TLSDir}
+			got := options{Host: d.Host, Context: d.Context, ConfigDir: d.ConfigDir, Sockets: d.Sockets, TLS: d.TLS, TLSDir: d.TLSDir, BuildKit: d.BuildKit}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("engine (-want +got):\n%s", diff)
 			}

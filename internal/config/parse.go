@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,6 +87,16 @@ func jobOwner(c *Config, texts []string) error {
 	if err := spec.ValidateOwner(c.JobOwner); err != nil {
 		return fmt.Errorf("%q is not a name: want letters, digits, '.', '_' and '-', at most %d", c.JobOwner, spec.MaxOwnerBytes)
 	}
+	return nil
+}
+
+// buildKit reads what the docker command takes for a boolean too.
+func buildKit(c *Config, texts []string) error {
+	on, err := strconv.ParseBool(one(texts))
+	if err != nil {
+		return fmt.Errorf("%q is neither true nor false", one(texts))
+	}
+	c.Docker.BuildKit = &on
 	return nil
 }
 

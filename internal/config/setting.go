@@ -25,6 +25,7 @@ type Setting struct {
 	adds      bool // sources add up instead of replacing one another
 	number    bool // an integer in the file
 	boolean   bool // a boolean in the file
+	secret    bool // its value is not shown
 	separator string
 	base      string // a directory under this variable's, or under this one in the home
 	under     string
@@ -40,6 +41,7 @@ var settings = []Setting{
 	{Key: "owner", Env: "BERTH_OWNER", Flag: "owner", Default: "default", Meta: "NAME", Help: "whose sandboxes these are; others are neither seen nor touched", parse: func(c *Config, v []string) error { return key(&c.Owner, v) }},
 	{Key: "state_dir", Env: "BERTH_STATE_DIR", Meta: "DIR", Help: "where running sandboxes are recorded (default: berth under XDG_STATE_HOME)", path: true, base: "XDG_STATE_HOME", under: ".local/state", parse: func(c *Config, v []string) error { return text(&c.StateDir, v) }},
 	{Key: "cache_dir", Env: "BERTH_CACHE_DIR", Meta: "DIR", Help: "where built guest binaries are kept (default: berth under XDG_CACHE_HOME)", path: true, base: "XDG_CACHE_HOME", under: ".cache", parse: func(c *Config, v []string) error { return text(&c.CacheDir, v) }},
+	{Key: "data_dir", Env: "BERTH_DATA_DIR", Meta: "DIR", Help: "where work trees of sessions and what is known of them are kept (default: berth under XDG_DATA_HOME)", path: true, base: "XDG_DATA_HOME", under: ".local/share", parse: func(c *Config, v []string) error { return text(&c.DataDir, v) }},
 	{Key: "guest", Env: "BERTH_GUEST", Meta: "FILE", Help: "guest binary to put into sandboxes", path: true, parse: func(c *Config, v []string) error { return text(&c.Guest, v) }},
 	{Key: "isolation", Env: "BERTH_ISOLATION", Flag: "isolation", Meta: "LEVEL", Help: "wall around the sandbox: none, guard, jail, standard or strict (default: the backend's)", parse: isolation},
 	{Key: "network", Env: "BERTH_NETWORK", Flag: "network", Meta: "POLICY", Help: "what commands may reach: none, limited or open (default: none where there is a wall)", parse: network},
@@ -75,7 +77,11 @@ var settings = []Setting{
 	{Key: "docker.config", Env: "DOCKER_CONFIG", Meta: "DIR", Help: "where Docker's command line keeps its configuration (default: .docker in the home)", path: true, parse: func(c *Config, v []string) error { return text(&c.Docker.ConfigDir, v) }},
 	{Key: "docker.tls_verify", Env: "DOCKER_TLS_VERIFY", Meta: "ANY", Help: "if set and not empty, a tcp:// engine is spoken to by TLS and proves who it is", parse: func(c *Config, _ []string) error { c.Docker.TLS = true; return nil }},
 	{Key: "docker.cert_path", Env: "DOCKER_CERT_PATH", Meta: "DIR", Help: "where ca.pem, cert.pem and key.pem for that are (default: docker.config)", path: true, parse: func(c *Config, v []string) error { return text(&c.Docker.TLSDir, v) }},
+	{Key: "docker.buildkit", Env: "DOCKER_BUILDKIT", Meta: "BOOL", Help: "build images with BuildKit: true or false, 1 or 0 in the variable (default: where the Docker engine has it)", boolean: true, parse: buildKit},
 	{Key: "podman.host", Env: "CONTAINER_HOST", Meta: "URL", Help: "Podman's service: unix:///path, tcp://host:port or ssh://user@host (default: root's, else this user's own)", parse: func(c *Config, v []string) error { return engineHost(&c.PodmanHost, v) }},
+	{Key: "podman.start", Env: "BERTH_PODMAN_START", Default: "true", Meta: "BOOL", Help: "where no service of Podman answers, the podman backend starts one that ends by itself (podman system service), if it is the backend in use: true or false", boolean: true, parse: func(c *Config, v []string) error { return boolean(&c.PodmanStart, v) }},
+
+	{Key: "git.token", Env: "BERTH_GIT_TOKEN", Meta: "TOKEN", Help: "secret for clones by https, given to the host of the URL alone and never to a sandbox (default, for github.com: GH_TOKEN, GITHUB_TOKEN, or what gh auth token says)", secret: true, parse: func(c *Config, v []string) error { return text(&c.gitToken, v) }},
 
 	{Key: "ssh.addr", Env: "BERTH_SSH_ADDR", Meta: "HOST[:PORT]", Help: "host of the ssh backend", parse: func(c *Config, v []string) error { return text(&c.SSH.Addr, v) }},
 	{Key: "ssh.user", Env: "BERTH_SSH_USER", Meta: "NAME", Help: "user on that host (default: ours)", parse: func(c *Config, v []string) error { return text(&c.SSH.User, v) }},

@@ -14,6 +14,7 @@ func (e *Engine) advice(text string) string {
 		{"address already in use", "a port is published that is taken on the engine's machine: choose another, or let the engine choose"},
 		{"port is already allocated", "a port is published that another container has: choose another, or let the engine choose"},
 		{"from daemon: task ", "the engine has lost the sandbox's process, as it does when it crashes while it starts one: remove the sandbox and provision it again (berth down)"},
+		{"opening seccomp profile failed", "Podman takes a profile as a file of its own machine: its service has to run on this one, as a user who can read this user's files"},
 		{"no matching entries in passwd file", "the image has no such user: choose one by its number (--sandbox-user 1000)"},
 	} {
 		if strings.Contains(text, a.words) {

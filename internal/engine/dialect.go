@@ -24,13 +24,19 @@ type Dialect struct {
 	States map[container.ContainerState]container.ContainerState
 	// DefaultCaps is nil where an engine repeats what was to be dropped as it was asked
 	// for. Else it reports what its own default has and a container has not, and these
-	// are in every such default.
-	DefaultCaps []string
+	// are in every such default; RootCaps are those that no container has without root.
+	DefaultCaps, RootCaps []string
 	// Taken reports of the error of a creation, which is no conflict, that the name
 	// is in use all the same; nil: such names are conflicts.
 	Taken func(error) bool
-	// VolumesApart: what an archive request says of a directory that is a volume is not what
-	// is in it, so that the volumes of a container cannot be kept.
+	// StorePerUser: whatever socket leads to it, a user's engine has the same containers.
+	StorePerUser bool
+	// Libpod: it has an API of its own beside Docker's, which tells more, and takes a profile
+	// of system calls as the name of a file.
+	Libpod bool
+	// VolumesApart: the archive of a directory has nothing of what is mounted below it, that
+	// of what is in a volume says nothing of its owner, and an image that is committed of a
+	// container declares its volumes, so that those of a place cannot be kept in one.
 	VolumesApart bool
 }
 
@@ -46,7 +52,7 @@ func (d Dialect) Dropped(want, reported []string) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(reported, func(c string) bool { return !wanted(c) })
+	return !slices.ContainsFunc(reported, func(c string) bool { return !wanted(c) && !slices.Contains(d.RootCaps, c) })
 }
 
 // state is one of Docker's states.
@@ -70,8 +76,8 @@ func Docker() Dialect {
 // Podman is the dialect of Podman's service that speaks Docker's API.
 func Podman() Dialect {
 	return Dialect{
-		VolumesApart: true,
-		Name:         "podman", Title: "Podman", Oldest: "4.0", Host: "unix:///run/podman/podman.sock",
+		Libpod: true, VolumesApart: true, StorePerUser: true,
+		Name: "podman", Title: "Podman", Oldest: "4.0", Host: "unix:///run/podman/podman.sock",
 		AbsentHint: "start its service (sudo systemctl start podman.socket, or podman system service --time=0; install podman if there is none), or set CONTAINER_HOST to another one",
 		NamedHint:  "CONTAINER_HOST (podman.host, Options.Host) points there: unset it for this machine's own engine, or start the service of that address (podman system service --time=0 ADDRESS)",
 		ClosedHint: "that is root's service: start this user's own (systemctl --user start podman.socket) and name it with CONTAINER_HOST",
@@ -81,6 +87,7 @@ func Podman() Dialect {
 		},
 		// Those of containers.conf(5); what a distribution adds need not be there.
 		DefaultCaps: []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"},
+		RootCaps:    []string{"AUDIT_WRITE", "MKNOD"},
 		Taken:       takenInStorage,
 	}
 }

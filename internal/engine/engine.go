@@ -48,6 +48,7 @@ type Facts struct {
 	Arch              string // a GOARCH
 	CPUs              int
 	Memory, PIDs, CPU bool // the limits that its kernel offers
+	Pause             bool // it can suspend a container
 	Offers
 }
 
@@ -271,7 +272,10 @@ func (e *Engine) Probe(ctx context.Context, auth driver.Authority) (Facts, error
 		if err == nil && info.OSType != "" && info.OSType != "linux" {
 			return spec.New(spec.CodeUnsupported, fmt.Sprintf("the engine runs %.16q containers, not linux ones", info.OSType))
 		}
-		f = Facts{Arch: goarch(info.Architecture), CPUs: info.NCPU, Memory: info.MemoryLimit && info.SwapLimit, PIDs: info.PidsLimit, CPU: info.CPUCfsQuota, Offers: offers(&info)}
+		f = Facts{Arch: goarch(info.Architecture), CPUs: info.NCPU, Memory: info.MemoryLimit && info.SwapLimit, PIDs: info.PidsLimit, CPU: info.CPUCfsQuota, Pause: true, Offers: offers(&info)}
+		if err == nil && e.Libpod {
+			err = e.withoutRoot(ctx, &f)
+		}
 		return err
 	})
 	if err != nil {

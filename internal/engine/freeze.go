@@ -85,13 +85,15 @@ func (e *Engine) State(ctx context.Context, auth driver.Authority, id string) (c
 
 // Look describes the container with a name, as Inspect does. One that is frozen goes on
 // first, which its labels tell apart from others; its status is StatePaused all the same,
-// for whoever has to put it back.
+// for whoever has to put it back, and for one that the engine could not let go on.
 func (e *Engine) Look(ctx context.Context, auth driver.Authority, name string, labels map[string]string) (*container.InspectResponse, error) {
 	id, err := e.Frozen(ctx, auth, name, labels)
 	if err == nil && id != "" {
 		err = e.Thaw(ctx, auth, id)
 	}
-	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
+	// One that the engine cannot let go on, as its processes are gone, can still be removed.
+	stuck := id != "" && spec.CodeOf(err) == spec.CodeUnavailable
+	if err != nil && spec.CodeOf(err) != spec.CodeNotFound && !stuck {
 		return nil, err
 	}
 	c, err := e.Inspect(ctx, auth, name)

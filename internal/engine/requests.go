@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -74,6 +75,14 @@ func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[str
 // Create returns the new container's id. A name that is taken is ErrTaken, an image
 // that is not there CodeNotFound.
 func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.ContainerCreateOptions) (string, error) {
+	if e.Libpod {
+		host, done, err := fileProfile(o.HostConfig)
+		if err != nil {
+			return "", &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("file for the seccomp profile: %w", err)}
+		}
+		defer done()
+		o.HostConfig = host
+	}
 	var id string
 	err := e.Do(ctx, Call{Authority: auth, What: "create container", Changes: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerCreate(ctx, o)
@@ -92,12 +101,19 @@ func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.Con
 // ErrTaken is create's answer where a container of that name exists.
 var ErrTaken = errors.New("the container's name is taken")
 
-// Start starts a container; one that runs is no error.
+// Start starts a container; one that runs is no error, also where the engine makes one of it
+// because somebody else has just started it.
 func (e *Engine) Start(ctx context.Context, auth driver.Authority, id string) error {
-	return e.Do(ctx, Call{Authority: auth, What: "start container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "start container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.ContainerStart(ctx, id, client.ContainerStartOptions{})
 		return err
 	})
+	if spec.CodeOf(err) == spec.CodeUnavailable {
+		if now, stateErr := e.State(ctx, auth, id); stateErr == nil && now == container.StateRunning {
+			return nil
+		}
+	}
+	return err
 }
 
 // Stop kills a container and keeps it; one that does not run, or is no more, is no

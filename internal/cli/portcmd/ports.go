@@ -4,6 +4,8 @@ package portcmd
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/internal/cli/console"
 	"github.com/berth-dev/berth/internal/cli/verb"
+	"github.com/berth-dev/berth/spec"
 )
 
 // NewPorts returns the verb ports.
@@ -21,7 +24,8 @@ func NewPorts(env *verb.Env) *cobra.Command {
 		Short: "List what listens in a sandbox",
 		Long: `Ports lists the TCP ports and unix sockets on which something in the sandbox listens, and
 the process that holds each; "berth" is what forward --reverse offers. In a sandbox that
-shares the network of its machine these are those of its own processes.`,
+shares the network of its machine these are those of its own processes. Ports that are
+published follow, with the address on the engine's machine, whether something listens or not.`,
 		Example: `  berth ports --key session-1
   berth ports --key session-1 --json | jq -r .address`,
 		Args: verb.NoArguments,
@@ -57,14 +61,34 @@ func list(cmd *cobra.Command, env *verb.Env, key string) error {
 		}
 		rows = append(rows, []string{p.Network, p.Address, console.OrDash(pid), console.OrDash(p.Name)})
 	}
+	published, err := sb.PublishedPorts(ctx)
+	if err != nil && !errors.Is(err, spec.ErrUnsupported) {
+		return err
+	}
+	for _, p := range published {
+		row := publishedRow{Network: string(p.Protocol), Address: ":" + strconv.Itoa(p.Container), Published: net.JoinHostPort(p.Address, strconv.Itoa(p.Host))}
+		if env.JSON {
+			if err := env.Print(row); err != nil {
+				return err
+			}
+		}
+		rows = append(rows, []string{row.Network, row.Address, "-", "published at " + row.Published})
+	}
 	switch {
 	case env.JSON:
 		return nil
-	case len(ports) == 0:
+	case len(rows) == 1:
 		env.Note("nothing listens")
 		return nil
 	}
 	return env.Table(rows)
+}
+
+// publishedRow is a port that is published, as --json prints it.
+type publishedRow struct {
+	Network   string `json:"network"`
+	Address   string `json:"address"`
+	Published string `json:"published"`
 }
 
 // completePorts offers what listens in the sandbox.

@@ -47,7 +47,11 @@ func (e *Env) Prepare(cmd *cobra.Command) error {
 	if len(e.Wrong) > 0 && cmd.Annotations[Tolerant] == "" {
 		return e.Wrong[0]
 	}
-	e.Registry = all.New(e.Config.Backends())
+	backends := e.Config.Backends()
+	if s := backends.Podman.Service; s != nil {
+		s.Progress = func(p spec.Progress) { e.Note("%s", p.Message) }
+	}
+	e.Registry = all.New(backends)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/spec"
@@ -29,6 +30,10 @@ type Options struct {
 	// there is no socket at the usual address, or one that is closed to this user. The
 	// first that answers is kept to.
 	Sockets []string
+	// OnDemand connects where nothing names an engine and nobody listens on any of these
+	// sockets, starting one if need be. Its error is fs.ErrNotExist where there is nothing
+	// to start. nil: none is started.
+	OnDemand func(ctx context.Context) (net.Conn, error)
 	// Context is the name of a context of Docker's command line, which is kept in
 	// ConfigDir. "": the current one. "default": none.
 	Context string
@@ -79,11 +84,10 @@ func New(usual string, o Options) (*Address, error) {
 	scheme, rest, _ := strings.Cut(a.Host, "://")
 	switch scheme {
 	case "unix":
-		sockets := []string{rest}
-		if !a.Named {
-			sockets = append(sockets, o.Sockets...)
+		if a.Named {
+			o.Sockets, o.OnDemand = nil, nil
 		}
-		a.Dial, err = dialSockets(a.Host, sockets)
+		a.Dial, err = dialSockets(a.Host, append([]string{rest}, o.Sockets...), o.OnDemand)
 	case "tcp", "http":
 		a.Dial, err = dialTCP(a.Host, ca)
 	case "ssh":
@@ -144,35 +148,57 @@ func socketOf(host string) string {
 	return path
 }
 
-// dialSockets connects to the first socket that there is. One that has answered is kept
-// to: where it is gone its engine is, and another one is another engine.
-func dialSockets(host string, sockets []string) (func(context.Context) (net.Conn, error), error) {
+// dialSockets connects to the first socket that there is, or else on demand. The way that
+// has led to an engine is kept to: where that one is gone, another one is another engine.
+func dialSockets(host string, sockets []string, onDemand func(context.Context) (net.Conn, error)) (func(context.Context) (net.Conn, error), error) {
 	if !strings.HasPrefix(sockets[0], "/") {
 		return nil, malformed(host, errors.New("a socket has an absolute path"))
 	}
-	var kept atomic.Pointer[string]
+	var ways []func(context.Context) (net.Conn, error)
+	for _, path := range sockets {
+		ways = append(ways, func(ctx context.Context) (net.Conn, error) {
+			d := net.Dialer{Timeout: dialLimit}
+			return d.DialContext(ctx, "unix", path)
+		})
+	}
+	var kept atomic.Pointer[func(context.Context) (net.Conn, error)]
 	return func(ctx context.Context) (net.Conn, error) {
-		d := net.Dialer{Timeout: dialLimit}
-		if path := kept.Load(); path != nil {
-			return d.DialContext(ctx, "unix", *path)
+		if dial := kept.Load(); dial != nil {
+			return (*dial)(ctx)
 		}
 		var first error
-		for _, path := range sockets {
-			conn, err := d.DialContext(ctx, "unix", path)
+		for _, dial := range ways {
+			conn, err := dial(ctx)
 			if err == nil {
-				kept.CompareAndSwap(nil, &path)
+				kept.CompareAndSwap(nil, &dial)
 				return conn, nil
 			}
 			if first == nil {
 				first = err
 			}
-			// An engine of root's that is closed to this user is not the one meant.
-			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-				break
+			if !nobody(err, onDemand != nil) {
+				return nil, first
 			}
 		}
-		return nil, first
+		if onDemand == nil {
+			return nil, first
+		}
+		conn, err := onDemand(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, first
+		}
+		if err == nil {
+			kept.CompareAndSwap(nil, &onDemand)
+		}
+		return conn, err
 	}, nil
+}
+
+// nobody reports whether err says that a socket is not that of the engine that is meant: it
+// is not there, or root's and closed to this user. One on which nobody listens any more is
+// that of an engine that is down, unless engines come and go on demand.
+func nobody(err error, comeAndGo bool) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || comeAndGo && errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // The ports of engines without and with TLS.

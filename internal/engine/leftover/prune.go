@@ -22,6 +22,11 @@ type Pruner struct {
 	Images *image.Store
 	Owner  string
 	Labels Labels
+	// Place reports whether a container is a place of this owner, by its name too: whatever
+	// is made of an image has the labels of that, and an image can be made of a place.
+	Place func(container.Summary) bool
+	// HelperPrefix begins the names of helpers.
+	HelperPrefix string
 	// GuestPrefix begins the names of the volumes that hold a guest.
 	GuestPrefix string
 	// Young is the age up to which what seems to be left may still be in the making.
@@ -76,15 +81,15 @@ func (p *Pruner) containers(ctx context.Context, auth driver.Authority, now time
 // through which a snapshot is made may have to wait for its files.
 func (p *Pruner) helper(c container.Summary, age time.Duration) bool {
 	if snapshot.Helper(nameOf(c)) {
-		return c.Labels[snapshot.LabelOwner] == p.Owner && age > engine.TransferLimit
+		return c.Labels[snapshot.LabelOwner] == p.Owner && (age > engine.TransferLimit || snapshot.Claim(nameOf(c)))
 	}
 	owner := c.Labels[p.Labels.Owner]
-	return c.Labels[p.Labels.Helper] == "true" && (owner == "" || owner == p.Owner)
+	return strings.HasPrefix(nameOf(c), p.HelperPrefix) && c.Labels[p.Labels.Helper] == "true" && (owner == "" || owner == p.Owner)
 }
 
 // orphan reports whether a container is a place without a key that nobody can ask for.
 func (p *Pruner) orphan(c container.Summary) bool {
-	return c.Labels[p.Labels.Owner] == p.Owner && c.Labels[p.Labels.Ephemeral] == "true"
+	return p.Place(c) && c.Labels[p.Labels.Ephemeral] == "true"
 }
 
 func nameOf(c container.Summary) string {

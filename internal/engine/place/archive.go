@@ -2,12 +2,15 @@ package place
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine/mounts"
 	"github.com/berth-dev/berth/spec"
+	"github.com/moby/moby/api/types/container"
 )
 
 // ReadArchive implements driver.Archiver.
@@ -23,9 +26,6 @@ func (d *Driver) ReadArchive(ctx context.Context, key spec.Key, dir string, o dr
 	if err != nil {
 		return err
 	}
-	if c.HostConfig.ReadonlyRootfs && d.engine.VolumesApart {
-		return spec.New(spec.CodeUnsupported, "its files are in volumes, of which "+d.engine.Title+" gives no archive")
-	}
 	if !path.IsAbs(dir) {
 		dir = path.Join(c.Config.Labels[labelWorkdir], dir)
 	}
@@ -38,8 +38,22 @@ func (d *Driver) ReadArchive(ctx context.Context, key spec.Key, dir string, o dr
 	if err == nil && !st.Mode.IsDir() {
 		err = &spec.Error{Code: spec.CodeNotDirectory, Path: dir}
 	}
+	if err == nil && d.engine.VolumesApart {
+		err = nothingBelow(c, dir)
+	}
 	if err != nil {
 		return err
 	}
 	return d.engine.Open(ctx, o.Authority, c.ID, dir, func(_ context.Context, archive io.Reader) error { return read(archive) })
+}
+
+// nothingBelow refuses a directory below which something is mounted, for an engine that would
+// leave it out.
+func nothingBelow(c *container.InspectResponse, dir string) error {
+	for _, m := range c.Mounts {
+		if m.Destination != dir && m.Destination != guestDir && m.Destination != directDir && mounts.Within(m.Destination, dir) {
+			return &spec.Error{Code: spec.CodeUnsupported, Path: dir, Err: fmt.Errorf("%s is mounted below it, which the engine's archive leaves out", m.Destination), Hint: "export that, or what is beside it; or start the sandbox, whose guest sees all of it"}
+		}
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package place
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +18,9 @@ import (
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/direct"
+	"github.com/berth-dev/berth/internal/engine/helper"
+	"github.com/berth-dev/berth/internal/engine/mounts"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -31,15 +36,16 @@ const (
 	labelEphemeral = "dev.berth.ephemeral"
 	labelIsolation = "dev.berth.isolation" // "": standard
 	labelListen    = "dev.berth.listen"    // the guest's abstract socket
-	labelGuest     = "dev.berth.guest"     // the guest version: guestVersion
+	labelGuest     = helper.LabelGuest     // the guest version: helper.GuestVersion
 	labelWorkdir   = "dev.berth.workdir"
 	labelIdle      = "dev.berth.idle"
 	labelTTL       = "dev.berth.ttl"
-	labelHelper    = "dev.berth.helper" // a container that never runs
-	labelEnv       = "dev.berth.env"    // the names of the variables that the spec gave: a,b
+	labelEnv       = "dev.berth.env" // the names of the variables that the spec gave: a,b
 )
 
 const (
+	// namePrefix begins the names of places and of helpers.
+	namePrefix     = "berth-"
 	defaultWorkdir = "/workspace"
 	// stateDir is where the guest keeps its state: in the container's own layer,
 	// or a volume where its root is read-only. It stays when the place is stopped.
@@ -52,6 +58,7 @@ type plan struct {
 	dialect   engine.Dialect
 	auth      driver.Authority
 	spec      *spec.Spec
+	owner     string
 	name      string
 	hash      string
 	ephemeral bool
@@ -63,6 +70,9 @@ type plan struct {
 	// created is the id of the container that this Provision created, or "". found is
 	// the container that it has come to.
 	created string
+	// direct is the directory of its direct way, or ""; relayed: it is to have none.
+	direct  string
+	relayed bool
 	found   *container.InspectResponse
 }
 
@@ -70,7 +80,7 @@ type plan struct {
 // refuses what an engine would refuse late or misunderstand.
 func (d *Driver) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 	s = s.Clone()
-	p := &plan{dialect: d.engine.Dialect, auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
+	p := &plan{owner: d.options.Owner, dialect: d.engine.Dialect, auth: o.Authority, spec: s, replace: o.Replace, progress: o.Progress}
 	if s.Key == "" {
 		var b [6]byte
 		rand.Read(b[:])
@@ -86,14 +96,19 @@ func (d *Driver) plan(s *spec.Spec, o driver.ProvisionOptions) (*plan, error) {
 			}
 		}
 	}
-	if s.Workdir == "" {
-		s.Workdir = defaultWorkdir
+	for name, value := range s.Labels {
+		if !utf8.ValidString(name + value) {
+			return nil, spec.New(spec.CodeUnsupported, fmt.Sprintf("label %.64q: an engine takes UTF-8 only", name))
+		}
 	}
-	s.Workdir = path.Clean(s.Workdir)
-	if within(s.Workdir, stateDir) {
+	s.Workdir = path.Clean(cmp.Or(s.Workdir, defaultWorkdir))
+	if !utf8.ValidString(s.Workdir) {
+		return nil, &spec.Error{Code: spec.CodeUnsupported, Path: s.Workdir, Err: errors.New("an engine takes UTF-8 only")}
+	}
+	if mounts.Within(s.Workdir, stateDir) {
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: s.Workdir, Err: errors.New("the guest's state is there")}
 	}
-	if within(s.Workdir, guestDir) || within(guestDir, s.Workdir) && s.Workdir != "/" {
+	if mounts.Within(s.Workdir, guestDir) || mounts.Within(guestDir, s.Workdir) && s.Workdir != "/" {
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: s.Workdir, Err: errors.New("the guest is there")}
 	}
 	if err := d.resolve(s); err != nil {
@@ -114,20 +129,23 @@ func (d *Driver) resolve(s *spec.Spec) error {
 	if err := normalNetwork(s); err != nil {
 		return err
 	}
-	if err := normalMounts(s.Mounts); err != nil {
+	if err := mounts.Normal(s.Mounts, guestDir, stateDir); err != nil {
 		return err
 	}
 	return d.harden(s)
 }
 
-// within reports whether p is dir or lies below it. Both are clean and absolute.
-func within(p, dir string) bool {
-	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
-}
-
 func containerName(owner string, key spec.Key) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + string(key)))
-	return "berth-" + hex.EncodeToString(sum[:8])
+	return namePrefix + hex.EncodeToString(sum[:8])
+}
+
+// ours reports whether a container is a place of this owner. The engine's filter is trusted
+// for speed, not for ownership, nor are labels alone: whatever is made of an image has those
+// of the image, which may be one that somebody has made of a place.
+func (d *Driver) ours(c container.Summary) bool {
+	key := spec.Key(c.Labels[labelKey])
+	return c.Labels[labelOwner] == d.options.Owner && spec.ValidateKey(key) == nil && slices.Contains(c.Names, "/"+containerName(d.options.Owner, key))
 }
 
 // spareThreads is what a guest has ahead whose place is limited in processes.
@@ -142,11 +160,14 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 	}
 	maps.Copy(labels, map[string]string{
 		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
-		labelListen: listen, labelGuest: guestVersion(bin), labelWorkdir: p.spec.Workdir, labelIsolation: string(p.spec.Isolation),
+		labelListen: listen, labelGuest: helper.GuestVersion(bin), labelWorkdir: p.spec.Workdir, labelIsolation: string(p.spec.Isolation),
 		// A label that is not said here would be the image's.
-		labelEphemeral: "false", labelIdle: "", labelTTL: "", labelEnv: "",
+		direct.Label: p.direct, labelEphemeral: "false", labelIdle: "", labelTTL: "", labelEnv: "",
 	})
 	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
+	if p.direct != "" {
+		args = append(args, "--direct", directDir)
+	}
 	if p.spec.Limits.PIDs > 0 {
 		args = append(args, "--spare-threads", spareThreads)
 	}
@@ -180,6 +201,8 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 			}
 		}
 	}
+	host := hostConfig(p, bin, cpus)
+	host.Mounts = append(host.Mounts, d.direct.Mount(p.direct)...)
 	return client.ContainerCreateOptions{
 		Name: p.name,
 		Config: &container.Config{
@@ -194,7 +217,7 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 			StopSignal:   "SIGKILL", // the guest takes every other one
 			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 		},
-		HostConfig: hostConfig(p, bin, cpus),
+		HostConfig: host,
 	}
 }
 
@@ -213,9 +236,9 @@ func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
 		SecurityOpt:    securityOptions(p.spec.Hardening),
 		Runtime:        p.spec.Hardening.Runtime,
 		StorageOpt:     storageOptions(p.spec.Limits),
-		Binds:          sharedBinds(p.spec.Mounts),
-		Mounts:         slices.Concat([]mount.Mount{guestMount(bin, true)}, writableMounts(p), bindMounts(p.spec.Mounts)),
-		Tmpfs:          tmpfs(p.spec),
+		Binds:          mounts.Shared(p.spec.Mounts),
+		Mounts:         slices.Concat([]mount.Mount{helper.GuestMount(bin, true)}, writableMounts(p), mounts.Binds(p.spec.Mounts)),
+		Tmpfs:          mounts.Tmpfs(p.spec),
 	}
 	l := p.spec.Limits
 	h.DeviceRequests = deviceRequests(l)
@@ -246,20 +269,23 @@ func writableMounts(p *plan) []mount.Mount {
 		return nil
 	}
 	var targets []string
-	if !covered(p.spec.Mounts, "/tmp") && len(tmpfs(p.spec)) == 0 {
+	if !mounts.Covered(p.spec.Mounts, "/tmp") && len(mounts.Tmpfs(p.spec)) == 0 {
 		targets = append(targets, "/tmp")
 	}
-	if !within(p.spec.Workdir, "/tmp") && !covered(p.spec.Mounts, p.spec.Workdir) {
+	if !mounts.Within(p.spec.Workdir, "/tmp") && !mounts.Covered(p.spec.Mounts, p.spec.Workdir) {
 		targets = append(targets, p.spec.Workdir)
 	}
-	if !within(stateDir, p.spec.Workdir) {
+	if !mounts.Within(stateDir, p.spec.Workdir) {
 		targets = append(targets, stateDir)
 	}
-	var mounts []mount.Mount
+	labels := map[string]string{}
+	maps.Copy(labels, p.spec.Labels)
+	labels[labelOwner] = p.owner // a prune knows them by it
+	var out []mount.Mount
 	for _, t := range targets {
-		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: t, VolumeOptions: &mount.VolumeOptions{Labels: p.spec.Labels}})
+		out = append(out, mount.Mount{Type: mount.TypeVolume, Target: t, VolumeOptions: &mount.VolumeOptions{Labels: labels}})
 	}
-	return mounts
+	return out
 }
 
 func environ(envs ...map[string]string) []string {
@@ -321,6 +347,23 @@ func parseParts(text string) map[string]string {
 	return parts
 }
 
+// verify is checkApplied, with what the engine says apart.
+func (d *Driver) verify(ctx context.Context, p *plan, c *container.InspectResponse) (err error) {
+	if want := p.spec.Hardening.Runtime; want != "" {
+		c.HostConfig.Runtime, err = d.engine.Runtime(ctx, p.auth, c)
+		switch {
+		case err != nil:
+			return err
+		case c.HostConfig.Runtime != want && d.engine.Libpod:
+			return &spec.Error{
+				Code: spec.CodeUnsupported, Err: fmt.Errorf("runtime %s did not take effect: containers here are run by %.64q", want, c.HostConfig.Runtime),
+				Hint: "Podman's service uses the runtime of its own configuration: set it in containers.conf ([engine] runtime)",
+			}
+		}
+	}
+	return checkApplied(p, c)
+}
+
 // checkApplied holds a container against what was asked for. What did not take is
 // named: an engine drops a limit that its kernel lacks with no more than a warning.
 func checkApplied(p *plan, c *container.InspectResponse) error {
@@ -340,17 +383,23 @@ func checkApplied(p *plan, c *container.InspectResponse) error {
 		{"user", want.Hardening.User == "" || c.Config.User == want.Hardening.User},
 		{"network " + string(want.Network), networkApplied(want, c)},
 		{"no privileges", !h.Privileged},
+		// They are no part of what a place is: one that was there keeps its own.
+		{"labels", c.ID != p.created || hasLabels(want, c)},
 	}
 	for _, check := range append(checks, knobsApplied(want, c)...) {
 		if !check.ok {
-			return spec.New(spec.CodeUnsupported, check.name+" did not take effect on the engine")
+			err := &spec.Error{Code: spec.CodeUnsupported, Err: errors.New(check.name + " did not take effect on the engine")}
+			if strings.HasPrefix(check.name, "limit_") {
+				err.Hint = "where the engine's kernel enforces no limits, do without: --pids 0 --cpus 0 --memory 0"
+			}
+			return err
 		}
 	}
 	return nil
 }
 
 // placeCaps is what is in force in a container.
-func (d *Driver) placeCaps(c *container.InspectResponse) spec.Caps {
+func (d *Driver) placeCaps(c *container.InspectResponse, pause bool) spec.Caps {
 	network := spec.NetworkNone
 	if !c.HostConfig.NetworkMode.IsNone() {
 		network = spec.NetworkOpen
@@ -364,10 +413,10 @@ func (d *Driver) placeCaps(c *container.InspectResponse) spec.Caps {
 		Backend:   d.engine.Name,
 		Isolation: spec.IsolationSet(isolation),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: true, Snapshots: !c.HostConfig.ReadonlyRootfs || !d.engine.VolumesApart,
+		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: pause, Snapshots: pause && (!c.HostConfig.ReadonlyRootfs || !d.engine.VolumesApart),
 		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
 		// A socket may lie in what is mounted, and an abstract one is its network's.
-		ConfinedSockets: !shared(c) && len(placeMounts(c)) == 0,
+		ConfinedSockets: !shared(c) && len(mounts.Of(c, directDir)) == 0,
 		LimitDisk:       c.HostConfig.StorageOpt["size"] != "", GPUs: len(c.HostConfig.DeviceRequests) > 0,
 		LimitMemory: c.HostConfig.Memory > 0,
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,

@@ -185,6 +185,9 @@ func TestStateIsWritable(t *testing.T) {
 		var got []string
 		for _, m := range writableMounts(p) {
 			got = append(got, m.Target)
+			if m.VolumeOptions.Labels[labelOwner] != "default" {
+				t.Errorf("the volume at %s has no owner: %q", m.Target, m.VolumeOptions.Labels)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("workdir %q (-want +got):\n%s", workdir, diff)

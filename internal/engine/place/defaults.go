@@ -10,8 +10,13 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// minMemoryBytes is the smallest memory limit that an engine accepts.
-const minMemoryBytes = 6 << 20
+const (
+	// minMemoryBytes is the smallest memory limit that an engine accepts.
+	minMemoryBytes = 6 << 20
+	// minCPUMillis and maxPIDs are the ends of what a kernel does.
+	minCPUMillis = 10
+	maxPIDs      = 1 << 22
+)
 
 // DefaultLimits are those of a container for which nothing else is said: 512 processes,
 // two CPUs, no memory limit.
@@ -54,6 +59,10 @@ func checkLimits(l spec.Limits) error {
 		return spec.New(spec.CodeInvalid, fmt.Sprintf("a memory limit of %d bytes is below the least that an engine takes, %d", l.MemoryBytes, minMemoryBytes))
 	case l.CPUMillis > math.MaxInt64/nanosPerMilli:
 		return spec.New(spec.CodeInvalid, fmt.Sprintf("a cpu limit of %d millis is too large", l.CPUMillis))
+	case l.CPUMillis > 0 && l.CPUMillis < minCPUMillis:
+		return spec.New(spec.CodeInvalid, fmt.Sprintf("a cpu limit of %d millis is below the least that a kernel takes, %d", l.CPUMillis, minCPUMillis))
+	case l.PIDs > maxPIDs:
+		return spec.New(spec.CodeInvalid, fmt.Sprintf("a limit of %d processes is above what a kernel can have, %d", l.PIDs, maxPIDs))
 	}
 	return nil
 }

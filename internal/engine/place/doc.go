@@ -11,6 +11,11 @@
 // that an engine started only. So an image needs no shell, no tar, no writable root
 // and no network, and a command costs a fork, not a round trip to the engine.
 //
+// Where engine and host are on one machine there is a way beside the engine's, which is faster:
+// a directory of the host's is mounted read-only at /.berth/direct, and package direct says how
+// the two meet there. It is tried first, and whatever is wrong with it is no error: the relay
+// works, or says why nothing does. It is no part of the spec, and no mount that Status tells of.
+//
 // # Identity
 //
 // The name is "berth-" and 16 hex digits of a hash of owner and key; labels carry
@@ -42,7 +47,9 @@
 //
 // A place without a key is ended by its guest once its last client has gone, and
 // then removed by the engine. Reap kills and removes a container with its anonymous
-// volumes. Guest volumes ("berth-guest-...") are caches that belong to the engine,
+// volumes. Those that a read-only root needs have the owner's label, for a prune, where an
+// engine gives a mount's labels to its volume, as Docker does; those that an image declares
+// have none. Guest volumes ("berth-guest-...") are caches that belong to the engine,
 // not to an owner: neither Reap nor the end of a place removes them.
 //
 // # Hardening

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/internal/engine/account"
+	"github.com/berth-dev/berth/internal/engine/mounts"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
@@ -77,10 +78,7 @@ func compact(profile string) (string, error) {
 	return out.String(), nil
 }
 
-const (
-	noNewPrivileges = "no-new-privileges"
-	seccompOption   = "seccomp="
-)
+const noNewPrivileges = "no-new-privileges"
 
 // gainsNothing reports whether programs of a place are kept from gaining privileges.
 func gainsNothing(h spec.Hardening) bool { return h.NoNewPrivileges || len(h.DropCaps) > 0 }
@@ -91,7 +89,7 @@ func securityOptions(h spec.Hardening) []string {
 		out = append(out, noNewPrivileges)
 	}
 	if h.Seccomp != "" {
-		out = append(out, seccompOption+h.Seccomp)
+		out = append(out, engine.SeccompOption+h.Seccomp)
 	}
 	return out
 }
@@ -156,12 +154,7 @@ func knobsApplied(s *spec.Spec, c *container.InspectResponse) []applied {
 	h, opts := c.HostConfig, c.HostConfig.SecurityOpt
 	seccomp := !slices.ContainsFunc(opts, func(opt string) bool { return strings.HasPrefix(opt, "seccomp") })
 	if s.Hardening.Seccomp != "" {
-		seccomp = slices.Contains(opts, seccompOption+s.Hardening.Seccomp)
-	}
-	labels := true
-	for name, value := range s.Labels {
-		got, ok := c.Config.Labels[name]
-		labels = labels && ok && got == value
+		seccomp = slices.ContainsFunc(opts, func(opt string) bool { return engine.IsProfile(opt, s.Hardening.Seccomp) })
 	}
 	disk, gpus := diskAndGPUs(h)
 	return []applied{
@@ -170,11 +163,20 @@ func knobsApplied(s *spec.Spec, c *container.InspectResponse) []applied {
 		{"runtime", s.Hardening.Runtime == "" || h.Runtime == s.Hardening.Runtime},
 		{"limit_disk", disk == s.Limits.DiskBytes},
 		{"gpus", gpus == s.Limits.GPUs && len(h.Devices) == 0},
-		{"mounts", mountsApplied(s.Mounts, c)},
-		{"/tmp in memory", tmpfsApplied(s, c)},
+		{"mounts", mounts.Applied(s.Mounts, c, directDir)},
+		{"/tmp in memory", mounts.TmpfsApplied(s, c)},
 		{"published_ports", portsApplied(s.Ports, c)},
-		{"labels", labels},
 	}
+}
+
+// hasLabels reports whether a container has the labels of its spec.
+func hasLabels(s *spec.Spec, c *container.InspectResponse) bool {
+	for name, value := range s.Labels {
+		if got, ok := c.Config.Labels[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 func isNoNewPrivileges(opt string) bool {

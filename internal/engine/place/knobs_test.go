@@ -94,7 +94,7 @@ func TestKnobsApplied(t *testing.T) {
 		}, "mounts"},
 		{"no mounts", knobs(), func(c *container.InspectResponse) { c.Mounts = nil }, "mounts"},
 		{"a /tmp from which programs run", strict, func(c *container.InspectResponse) {
-			c.HostConfig.Tmpfs["/tmp"] = strings.Replace(strictTmp, "noexec,", "", 1)
+			c.HostConfig.Tmpfs["/tmp"] = strings.Replace(c.HostConfig.Tmpfs["/tmp"], "noexec,", "", 1)
 		}, "/tmp"},
 		{"no ports", knobs(), func(c *container.InspectResponse) { c.HostConfig.PortBindings = nil }, "published_ports"},
 		{"ports for everybody", knobs(), func(c *container.InspectResponse) {
@@ -104,8 +104,10 @@ func TestKnobsApplied(t *testing.T) {
 		}, "published_ports"},
 		{"another network", knobs(), func(c *container.InspectResponse) { c.HostConfig.NetworkMode = "bridge" }, "network open"},
 		{"no label", knobs(), func(c *container.InspectResponse) { delete(c.Config.Labels, "team") }, "labels"},
+		{"another label on one that was there", knobs(), func(c *container.InspectResponse) { c.ID, c.Config.Labels["team"] = "theirs", "other" }, ""},
 	} {
 		p, c := inspected(t, d, tt.spec)
+		p.created = c.ID
 		tt.change(c)
 		err := checkApplied(p, c)
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, spec.ErrUnsupported) || !strings.Contains(err.Error(), tt.want)) {
@@ -213,6 +215,10 @@ func TestKnobsRefused(t *testing.T) {
 		{"a colon", spec.Spec{Mounts: []spec.Mount{{Source: "/s:ro", Target: "/t", Shared: true}}}, spec.ErrUnsupported},
 		{"a port without a network", spec.Spec{Ports: []spec.PublishedPort{{Container: 80}}}, spec.ErrInvalid},
 		{"a port twice", spec.Spec{Network: spec.NetworkOpen, Ports: []spec.PublishedPort{{Container: 80}, {Container: 80, Protocol: spec.TCP}}}, spec.ErrInvalid},
+		{"a workdir that is not UTF-8", spec.Spec{Workdir: "/w\xff"}, spec.ErrUnsupported},
+		{"a label that is not UTF-8", spec.Spec{Labels: map[string]string{"a": "\xff"}}, spec.ErrUnsupported},
+		{"less of a CPU than there is", spec.Spec{Limits: spec.Limits{CPUMillis: 9}}, spec.ErrInvalid},
+		{"more processes than there are", spec.Spec{Limits: spec.Limits{PIDs: 1<<22 + 1}}, spec.ErrInvalid},
 		{"a secret that is not UTF-8", spec.Spec{Secrets: map[string]string{"A": "hunter2\xff"}}, spec.ErrUnsupported},
 	} {
 		tt.spec.Image = "i"

@@ -56,10 +56,17 @@ func networkMode(s *spec.Spec) container.NetworkMode {
 }
 
 // networkApplied reports whether a container is in the network of the spec. A container
-// that was named by its name may be named by its id.
+// that was named by its name may be named by its id, and every network that is a bridge may
+// be called one.
 func networkApplied(s *spec.Spec, c *container.InspectResponse) bool {
 	want, got := networkMode(s), c.HostConfig.NetworkMode
-	return got == want || want.IsContainer() && got.IsContainer() && len(got.ConnectedContainer()) == fullID
+	switch {
+	case want.IsContainer():
+		return got == want || got.IsContainer() && len(got.ConnectedContainer()) == fullID
+	case got == "bridge" && want != got && c.NetworkSettings != nil:
+		return len(c.NetworkSettings.Networks) == 1 && c.NetworkSettings.Networks[string(want)] != nil
+	}
+	return got == want
 }
 
 // fullID is the length of an engine's full id.
@@ -130,10 +137,28 @@ func portBindings(ports []spec.PublishedPort) network.PortMap {
 	return m
 }
 
-// portsApplied reports whether a container publishes what was asked for, and no more.
+// portsApplied reports whether a container publishes what was asked for, and no more. An
+// engine may have chosen already what was left to it.
 func portsApplied(ports []spec.PublishedPort, c *container.InspectResponse) bool {
-	got := listPorts(c.HostConfig.PortBindings)
-	return slices.Equal(got, ports)
+	left := listPorts(c.HostConfig.PortBindings)
+	for _, chosen := range []bool{false, true} {
+		for _, want := range ports {
+			if chosen != (want.Host == 0) {
+				continue
+			}
+			at := slices.IndexFunc(left, func(got spec.PublishedPort) bool {
+				if chosen {
+					got.Host = 0
+				}
+				return got == want
+			})
+			if at < 0 {
+				return false
+			}
+			left = slices.Delete(left, at, at+1)
+		}
+	}
+	return len(left) == 0
 }
 
 // listPorts makes rows of the engine's table. What is no port in it is passed over.

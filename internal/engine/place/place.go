@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/internal/engine/address"
+	"github.com/berth-dev/berth/internal/engine/direct"
 	"github.com/berth-dev/berth/internal/engine/image"
 	"github.com/berth-dev/berth/internal/engine/snapshot"
 	"github.com/berth-dev/berth/spec"
@@ -27,6 +28,8 @@ type Options struct {
 	Owner                     string
 	Engine                    address.Options
 	Credentials               string // the directory of the docker command's config.json; "": none
+	BuildKit                  *bool
+	StateDir                  string // where direct ways to guests are kept; "": there are none
 	Limits                    *spec.Limits
 	Hardening                 *spec.Hardening
 	Guest                     guest.BinaryOptions
@@ -52,7 +55,8 @@ func New(dialect engine.Dialect, o Options) (*Driver, error) {
 	}
 	return &Driver{
 		options: o, limits: limits, hardening: hardening, engine: e,
-		images: image.New(e, image.Options{Owner: o.Owner, ConfigDir: o.Credentials}),
+		images: image.New(e, image.Options{Owner: o.Owner, ConfigDir: o.Credentials, BuildKit: o.BuildKit}),
+		direct: &direct.Dirs{Engine: e, State: o.StateDir, Target: directDir},
 		bins:   map[string]guest.Bin{}, volumes: map[string]bool{},
 	}, nil
 }
@@ -66,6 +70,7 @@ type Driver struct {
 	hardening spec.Hardening
 	engine    *engine.Engine
 	images    *image.Store
+	direct    *direct.Dirs
 
 	mu      sync.Mutex
 	bins    map[string]guest.Bin // by GOARCH
@@ -87,7 +92,7 @@ func (d *Driver) Probe(ctx context.Context) (spec.Caps, error) {
 		Network:   spec.NetworkSet(spec.NetworkNone, spec.NetworkOpen),
 		KillTree:  spec.KillTreeBestEffort,
 		Keyed:     true, Image: true, Build: true, Shielded: true, ConfinedSockets: true, Resume: true, NativePrograms: true, Hardening: true, Jobs: spec.JobsDurable, Terminals: true, Watch: true, Trees: true, Ports: true, Events: true,
-		Suspend: true, Snapshots: true,
+		Suspend: f.Pause, Snapshots: f.Pause,
 		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
 		LimitMemory: f.Memory, LimitPIDs: f.PIDs, LimitCPU: f.CPU, LimitDisk: f.NoDisk == "", GPUs: f.NoGPUs == "",
 	}
@@ -98,6 +103,9 @@ func (d *Driver) Probe(ctx context.Context) (spec.Caps, error) {
 		if !l.have {
 			caps = caps.AddMissing(l.name, "the engine's kernel does not offer it")
 		}
+	}
+	if !f.Pause {
+		caps = caps.AddMissing("suspend", "without root the engine freezes nothing where control groups are of version 1")
 	}
 	for _, l := range []struct{ why, name string }{{f.NoDisk, "limit_disk"}, {f.NoGPUs, "gpus"}} {
 		if l.why != "" {
@@ -133,6 +141,9 @@ func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 // bring carries out a plan.
 func (d *Driver) bring(ctx context.Context, p *plan) (driver.Session, error) {
 	session, err := d.provision(ctx, p)
+	if err != nil && p.created != "" && p.refused(err) {
+		session, err = d.startRelayed(ctx, p)
+	}
 	// The guest's volume is taken for good until a start says otherwise.
 	if g, ok := errors.AsType[*guestError](err); ok {
 		filled, fillErr := d.fillVolume(ctx, p, g)
@@ -162,6 +173,7 @@ func (d *Driver) bring(ctx context.Context, p *plan) (driver.Session, error) {
 		// A port that is in use, a mount that is not there: it would fail again.
 		_ = d.engine.Discard(bg, p.auth, p.created)
 	}
+	d.forget(bg, p)
 	return nil, err
 }
 
@@ -189,10 +201,8 @@ func (d *Driver) Owned(ctx context.Context) ([]spec.Owned, error) {
 	}
 	owned := make([]spec.Owned, 0, len(items))
 	for _, c := range items {
-		// The engine's filter is trusted for speed, not for ownership.
-		key := spec.Key(c.Labels[labelKey])
-		if c.Labels[labelOwner] == d.options.Owner && spec.ValidateKey(key) == nil {
-			owned = append(owned, d.describe(c, key))
+		if d.ours(c) {
+			owned = append(owned, d.describe(c, spec.Key(c.Labels[labelKey])))
 		}
 	}
 	return owned, nil
@@ -226,6 +236,7 @@ func (d *Driver) end(ctx context.Context, auth driver.Authority, c *container.In
 	if err := d.engine.Remove(ctx, auth, c.ID); err != nil {
 		return err
 	}
+	d.direct.Remove(d.direct.Of(c))
 	if c.Config.Labels[snapshot.LabelID] != "" {
 		helper = cmp.Or(helper, d.snapshots().Collect(ctx, auth, c.Image))
 	}

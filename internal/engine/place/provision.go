@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,18 +84,19 @@ func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectRespons
 	if err := d.haveSources(ctx, p); err != nil {
 		return nil, err
 	}
-	id, err := d.engine.Create(ctx, p.auth, d.createOptions(p, bin, f.CPUs))
+	id, err := d.createContainer(ctx, p, bin, f.CPUs)
 	if err != nil {
 		return nil, badMount(p, err)
 	}
 	p.created = id
 	c, err := d.engine.Inspect(ctx, p.auth, id)
 	if err == nil {
-		err = checkApplied(p, c)
+		err = d.verify(ctx, p, c)
 	}
 	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
 		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
 		defer cancel()
+		defer d.forget(bg, p)
 		return nil, cmp.Or(err, d.engine.Remove(bg, p.auth, id))
 	}
 	if err != nil {
@@ -118,7 +120,7 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 		}
 		return nil, errMoved
 	}
-	if err := checkApplied(p, c); err != nil {
+	if err := d.verify(ctx, p, c); err != nil {
 		return nil, err
 	}
 	switch c.State.Status {
@@ -170,6 +172,7 @@ func (d *Driver) settle(ctx context.Context, p *plan, c *container.InspectRespon
 // start starts the container and connects. A start that fails, or a guest that does
 // not come up, is a *guestError.
 func (d *Driver) start(ctx context.Context, p *plan, c *container.InspectResponse) (*guest.Session, error) {
+	_ = d.direct.Ensure(d.direct.Of(c)) // the engine will say what is wrong
 	w := d.engine.Watch(ctx, p.auth, c.ID)
 	defer w.Close()
 	err := d.engine.Start(ctx, p.auth, c.ID)
@@ -185,6 +188,9 @@ func (d *Driver) start(ctx context.Context, p *plan, c *container.InspectRespons
 		return nil, d.unborn(c, err)
 	default:
 		return nil, err
+	}
+	if now, err := d.engine.Inspect(ctx, p.auth, c.ID); err == nil {
+		c.State.Pid = now.State.Pid
 	}
 	// A started container is one whose program was started: a relay that comes
 	// before the guest listens is turned away, and comes again.
@@ -234,12 +240,17 @@ func (d *Driver) died(ctx context.Context, p *plan, c *container.InspectResponse
 // between two requests, and no guest is there to end them.
 func (d *Driver) sweep(ctx context.Context, auth driver.Authority) {
 	items, err := d.engine.List(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, container.StateCreated, container.StateExited, container.StateDead)
-	if err != nil {
+	items = slices.DeleteFunc(items, func(c container.Summary) bool { return !d.ours(c) })
+	if err != nil || len(items) == 0 {
 		return // the creation that follows will say what is wrong
 	}
+	now, err := d.engine.Clock(ctx, auth)
+	if err != nil {
+		return
+	}
 	for _, c := range items {
-		if c.Labels[labelOwner] == d.options.Owner && time.Since(time.Unix(c.Created, 0)) > staleHelper {
-			_ = d.engine.Remove(ctx, auth, c.ID)
+		if now.Sub(time.Unix(c.Created, 0)) > staleHelper {
+			_ = d.engine.Discard(ctx, auth, c.ID) // unless it runs by now
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package place
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine/helper"
 	"github.com/berth-dev/berth/internal/engine/leftover"
 	"github.com/berth-dev/berth/spec"
 )
@@ -11,10 +13,11 @@ import (
 // Prune implements driver.Pruner.
 func (d *Driver) Prune(ctx context.Context, o driver.ReapOptions) (spec.Pruned, error) {
 	p := leftover.Pruner{
-		Engine: d.engine, Images: d.images, Owner: d.options.Owner, GuestPrefix: guestPrefix, Young: staleHelper,
-		Labels: leftover.Labels{Owner: labelOwner, Ephemeral: labelEphemeral, Helper: labelHelper, Guest: labelGuest},
+		Engine: d.engine, Images: d.images, Owner: d.options.Owner, Place: d.ours, HelperPrefix: namePrefix, GuestPrefix: helper.GuestPrefix, Young: staleHelper,
+		Labels: leftover.Labels{Owner: labelOwner, Ephemeral: labelEphemeral, Helper: helper.Label, Guest: labelGuest},
 	}
 	done, err := p.Prune(ctx, o.Authority)
+	err = cmp.Or(err, d.direct.Prune(ctx, o.Authority, staleHelper))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range done.Volumes {

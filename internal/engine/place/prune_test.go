@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/spec"
 	"github.com/google/go-cmp/cmp"
 )
 
 // A prune removes what is stale by the engine's clock and this owner's or nobody's, and
 // nothing that runs, is young, is a place with a key, a snapshot, or another owner's, also
-// where that owner's name begins with this one's. It goes on after a refusal.
+// where that owner's name begins with this one's, nor what has the labels of ours and not
+// the name. It goes on after a refusal.
 func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 	now := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC) // far from our own time
 	old, young := now.Add(-2*time.Minute).Unix(), now.Add(-10*time.Second).Unix()
@@ -28,19 +30,21 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 		return out
 	}
 	container := func(name, state string, created int64, pairs ...string) map[string]any {
-		return map[string]any{"Id": name, "Names": []string{"/" + name}, "State": state, "Created": created, "Labels": labels(pairs...)}
+		return map[string]any{"Id": strings.TrimPrefix(name, "berth-"), "Names": []string{"/" + name}, "State": state, "Created": created, "Labels": labels(pairs...)}
 	}
 	ephemeral := func(name, state, owner string, created int64) map[string]any {
-		return container(name, state, created, "dev.berth.owner", owner, "dev.berth.key", name, "dev.berth.ephemeral", "true")
+		c := container(name, state, created, "dev.berth.owner", owner, "dev.berth.key", name, "dev.berth.ephemeral", "true")
+		c["Names"] = []string{"/" + containerName(owner, spec.Key(name))}
+		return c
 	}
 	answers := map[string]any{
 		"/info": map[string]any{"OSType": "linux", "SystemTime": now.Format(time.RFC3339Nano)},
 		"/containers/json": []any{
-			container("helper-old", "created", old, "dev.berth.helper", "true"),
-			container("helper-young", "created", young, "dev.berth.helper", "true"),
-			container("helper-runs", "running", old, "dev.berth.helper", "true"),
-			container("helper-theirs", "created", old, "dev.berth.helper", "true", "dev.berth.owner", "default2"),
-			container("helper-no", "created", old, "dev.berth.helper", "no"),
+			container("berth-helper-old", "created", old, "dev.berth.helper", "true"),
+			container("berth-helper-young", "created", young, "dev.berth.helper", "true"),
+			container("berth-helper-runs", "running", old, "dev.berth.helper", "true"),
+			container("berth-helper-theirs", "created", old, "dev.berth.helper", "true", "dev.berth.owner", "default2"),
+			container("berth-helper-no", "created", old, "dev.berth.helper", "no"),
 			container("berth-snap-1", "created", old, "dev.berth.snapshot-owner", "default"),
 			container("berth-snap-2", "created", now.Add(-2*time.Hour).Unix(), "dev.berth.snapshot-owner", "default"),
 			container("berth-snap-3", "created", now.Add(-2*time.Hour).Unix(), "dev.berth.snapshot-owner", "default2"),
@@ -52,6 +56,9 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 			ephemeral("tmp-theirs", "created", "default2", old),
 			container("keyed", "created", old, "dev.berth.owner", "default", "dev.berth.key", "k"),
 			container("foreign", "exited", old),
+			// Made by somebody of an image that was made of a place, or of a helper.
+			container("copied", "exited", old, "dev.berth.owner", "default", "dev.berth.key", "tmp-old", "dev.berth.ephemeral", "true"),
+			container("copied-helper", "exited", old, "dev.berth.helper", "true"),
 		},
 		"/volumes": map[string]any{"Volumes": []any{
 			map[string]any{"Name": "berth-guest-0123456789ab", "Labels": labels("dev.berth.guest", "0123456789ab")},
@@ -102,7 +109,7 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 	}
 	slices.Sort(removed)
 	want := []string{
-		"/containers/berth-snap-2", "/containers/helper-old", "/containers/tmp-ended", "/containers/tmp-old",
+		"/containers/helper-old", "/containers/snap-2", "/containers/tmp-ended", "/containers/tmp-old",
 		"/images/" + strings.Repeat("0", 64), "/images/berth-removed:2", "/images/localhost/berth-build:1", "/images/localhost/berth-build:2",
 		"/networks/net-ours", "/volumes/berth-guest-0123456789ab", "/volumes/ours",
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
+	"github.com/berth-dev/berth/internal/engine/mounts"
 	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -27,25 +28,49 @@ func (d *Driver) session(s *guest.Session, auth driver.Authority, c *container.I
 // Status implements driver.Session.
 func (s *session) Status(ctx context.Context) (spec.Status, error) {
 	st, err := s.Session.Status(ctx)
-	st.Mounts = placeMounts(s.place)
+	st.Mounts = mounts.Of(s.place, directDir)
 	return st, err
 }
 
 // open connects to the guest of a running container.
 func (d *Driver) open(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
-	dial := func(ctx context.Context) (io.ReadWriteCloser, error) { return d.dial(ctx, auth, c) }
-	stream, err := dial(ctx)
+	redial := func(ctx context.Context) (io.ReadWriteCloser, error) {
+		return d.dial(ctx, auth, d.again(ctx, auth, c), false)
+	}
+	stream, err := d.dial(ctx, auth, c, !alive(c))
 	if err != nil {
 		return nil, err
 	}
 	return guest.Open(ctx, stream, guest.OpenOptions{
-		ID: placeID(c), Caps: d.placeCaps(c), Limits: placeLimits(c), Authority: auth, Profile: guest.Local(), Redial: dial,
+		ID: placeID(c), Caps: d.placeCaps(c, d.canPause(ctx, auth)), Limits: placeLimits(c), Authority: auth, Profile: guest.Local(), Redial: redial,
 	})
 }
 
-// dial makes one connection: an exec of the guest's relay. It means this container
-// and no later one of the same name.
-func (d *Driver) dial(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (io.ReadWriteCloser, error) {
+// canPause reports whether the engine can suspend a container, as all can but for some of
+// those that have an API to ask.
+func (d *Driver) canPause(ctx context.Context, auth driver.Authority) bool {
+	if !d.engine.Libpod {
+		return true
+	}
+	f, err := d.engine.Known(ctx, auth)
+	return err != nil || f.Pause
+}
+
+// dial makes one connection, directly or by the engine. It means this container and no later
+// one of the same name. starting: its guest may not be there yet.
+func (d *Driver) dial(ctx context.Context, auth driver.Authority, c *container.InspectResponse, starting bool) (io.ReadWriteCloser, error) {
+	stream, err := d.dialDirect(ctx, c, starting), error(nil)
+	if stream == nil {
+		stream, err = d.relay(ctx, auth, c)
+	}
+	if err == nil && d.options.Transport != nil {
+		stream = d.options.Transport(stream)
+	}
+	return stream, err
+}
+
+// relay makes a connection that is an exec of the guest's relay.
+func (d *Driver) relay(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (io.ReadWriteCloser, error) {
 	stream, err := d.engine.Exec(ctx, auth, c.ID, []string{guestPath, "relay", "--abstract", c.Config.Labels[labelListen], "--peer-pid", "1"})
 	switch {
 	case spec.CodeOf(err) == spec.CodeNotFound:
@@ -54,9 +79,6 @@ func (d *Driver) dial(ctx context.Context, auth driver.Authority, c *container.I
 		return nil, d.whyNot(ctx, auth, c, err)
 	case err != nil:
 		return nil, err
-	}
-	if d.options.Transport != nil {
-		stream = d.options.Transport(stream)
 	}
 	return stream, nil
 }

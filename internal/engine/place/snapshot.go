@@ -35,7 +35,7 @@ func (d *Driver) Snapshot(ctx context.Context, key spec.Key, o driver.SnapshotOp
 		return spec.Snapshot{}, err
 	}
 	if len(volumes) > 0 && d.engine.VolumesApart {
-		return spec.Snapshot{}, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, of which " + d.engine.Title + " gives no archive")}
+		return spec.Snapshot{}, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, which " + d.engine.Title + " gives back to whatever is made of the image, without its files")}
 	}
 	if src.User, err = d.identify(ctx, &plan{auth: o.Authority}, c); err != nil {
 		return spec.Snapshot{}, err

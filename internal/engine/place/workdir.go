@@ -1,18 +1,16 @@
 package place
 
 import (
-	"archive/tar"
 	"cmp"
 	"context"
 	"errors"
-	"path"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/internal/engine/account"
+	"github.com/berth-dev/berth/internal/engine/helper"
+	"github.com/berth-dev/berth/internal/engine/mounts"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
@@ -32,15 +30,15 @@ func (d *Driver) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 	if err != nil {
 		return err
 	}
-	members := []member{directory(stateDir, 0o700, owner)}
+	members := []helper.Member{helper.Directory(stateDir, 0o700, owner)}
 	_, err = d.engine.Stat(ctx, p.auth, c.ID, p.spec.Workdir)
 	switch {
 	case spec.CodeOf(err) == spec.CodeFileNotFound, err == nil && holdsMount(p.spec):
-		members = append(members, directory(p.spec.Workdir, 0o755, owner))
+		members = append(members, helper.Directory(p.spec.Workdir, 0o755, owner))
 	case err != nil:
 		return err
 	}
-	archive, err := pack(members...)
+	archive, err := helper.Pack(members...)
 	if err != nil {
 		return err
 	}
@@ -50,8 +48,8 @@ func (d *Driver) prepare(ctx context.Context, p *plan, c *container.InspectRespo
 // holdsMount reports whether something is mounted below the workdir: looking for it, the
 // engine has made the workdir for root by now, if the image has none.
 func holdsMount(s *spec.Spec) bool {
-	return s.Workdir != "/" && !covered(s.Mounts, s.Workdir) &&
-		slices.ContainsFunc(s.Mounts, func(m spec.Mount) bool { return within(m.Target, s.Workdir) })
+	return s.Workdir != "/" && !mounts.Covered(s.Mounts, s.Workdir) &&
+		slices.ContainsFunc(s.Mounts, func(m spec.Mount) bool { return mounts.Within(m.Target, s.Workdir) })
 }
 
 // prepareVolumes does it where the root is read-only and the directories are volumes:
@@ -62,25 +60,25 @@ func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 	if err != nil {
 		return err
 	}
-	var members []member
+	var members []helper.Member
 	for _, m := range writableMounts(p) {
 		if m.Target == "/tmp" {
-			members = append(members, directory("/tmp", 0o1777, account.User{}))
+			members = append(members, helper.Directory("/tmp", 0o1777, account.User{}))
 			continue
 		}
-		members = append(members, directory(m.Target, 0o755, owner))
+		members = append(members, helper.Directory(m.Target, 0o755, owner))
 	}
-	archive, err := pack(members...)
+	archive, err := helper.Pack(members...)
 	if err != nil {
 		return err
 	}
-	helper := helperOptions(helperName(c.ID), p.spec.Image)
-	helper.HostConfig.VolumesFrom = []string{c.ID}
-	id, err := d.engine.Create(ctx, p.auth, helper)
+	o := helper.Options(helperName(c.ID), p.spec.Image)
+	o.HostConfig.VolumesFrom = []string{c.ID}
+	id, err := d.engine.Create(ctx, p.auth, o)
 	if errors.Is(err, engine.ErrTaken) {
 		// Whoever was at it has gone: settle gave it its time.
 		if err = d.removeHelper(ctx, p.auth, c.ID); err == nil {
-			id, err = d.engine.Create(ctx, p.auth, helper)
+			id, err = d.engine.Create(ctx, p.auth, o)
 		}
 	}
 	if err != nil {
@@ -101,7 +99,7 @@ func (d *Driver) removeHelper(ctx context.Context, auth driver.Authority, contai
 	if err != nil {
 		return err
 	}
-	if c.Config.Labels[labelHelper] != "true" {
+	if c.Config.Labels[helper.Label] != "true" {
 		return &spec.Error{Code: spec.CodeExists, Err: errors.New("container " + placeID(c) + " is not ours")}
 	}
 	return d.engine.RemoveHelper(ctx, auth, c.ID)
@@ -110,13 +108,6 @@ func (d *Driver) removeHelper(ctx context.Context, auth driver.Authority, contai
 // helperName is the name of the helper that prepares a place's volumes.
 func helperName(containerID string) string {
 	return "berth-prep-" + containerID[:min(len(containerID), 12)]
-}
-
-func directory(name string, mode int64, owner account.User) member {
-	return member{Header: tar.Header{
-		Typeflag: tar.TypeDir, Name: strings.TrimPrefix(path.Clean(name), "/") + "/", Mode: mode,
-		Uid: owner.UID, Gid: owner.GID, ModTime: time.Now(),
-	}}
 }
 
 // servesItself reports whether the guest can make the directories. Without the right to

@@ -9,7 +9,13 @@
 // the snapshot. In the helper the directory of the guest's state is emptied, the variables
 // that the place's spec had given have the values of its image, or none, and the labels of
 // the place are empty: what is made of the image is no place of anybody, knows no secret, and
-// no jobs.
+// no jobs. A volume that the place's image declares cannot be kept, and is refused: whatever is
+// made of that image has a new one there.
+//
+// A Docker engine of old, 20.10 say, notes in the image between the two how the container was
+// made, with the values of its variables: whoever may ask the engine can read them there while
+// the snapshot lives, as while the place did. What is saved or pushed of a snapshot has no
+// part of that image but its files.
 //
 // # Names
 //

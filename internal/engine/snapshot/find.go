@@ -96,6 +96,8 @@ type image struct {
 	size   int64
 	env    map[string]string
 	labels map[string]string
+	// volumes are the directories that it declares to be volumes.
+	volumes map[string]struct{}
 }
 
 func (s *Store) inspect(ctx context.Context, auth driver.Authority, ref string) (*image, error) {
@@ -107,7 +109,7 @@ func (s *Store) inspect(ctx context.Context, auth driver.Authority, ref string) 
 		}
 		out.id, out.size = res.ID, res.Size
 		if c := res.Config; c != nil {
-			out.labels = c.Labels
+			out.labels, out.volumes = c.Labels, c.Volumes
 			for _, entry := range c.Env {
 				name, value, _ := strings.Cut(entry, "=")
 				out.env[name] = value

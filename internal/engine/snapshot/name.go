@@ -59,3 +59,14 @@ func Removed(tag string) bool {
 // Helper reports whether a container of this name is one that a snapshot is made through,
 // or was to be.
 func Helper(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "/"), helperPrefix) }
+
+// claimOn is the name of the container that whoever gives a snapshot its name has meanwhile.
+func claimOn(reference string) string {
+	sum := sha256.Sum256([]byte(reference))
+	return helperPrefix + "name-" + hex.EncodeToString(sum[:8])
+}
+
+// Claim reports whether a helper is one that is there for a moment only.
+func Claim(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "/"), helperPrefix+"name-")
+}

@@ -7,9 +7,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +27,9 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 )
+
+// claimLimit bounds the wait for another client that names a snapshot.
+const claimLimit = 10 * time.Second
 
 // Source is a place that a snapshot is taken of. Nothing in it runs meanwhile.
 type Source struct {
@@ -112,14 +118,14 @@ func (s *Store) Take(ctx context.Context, auth driver.Authority, src *Source, id
 	if err != nil {
 		return spec.Snapshot{}, err
 	}
+	if err := base.carries(volumes); err != nil {
+		return spec.Snapshot{}, err
+	}
 	t := &taking{Store: s, auth: auth, source: src}
 	t.describe(base, id)
 	taken, err := t.build(ctx, volumes)
 	if err == nil {
-		err = s.free(ctx, auth, id) // also after all that time
-	}
-	if err == nil {
-		err = s.tag(ctx, auth, t.image, Reference(s.Owner, id))
+		err = t.name(ctx, id)
 	}
 	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
 	defer cancel()
@@ -128,6 +134,44 @@ func (s *Store) Take(ctx context.Context, auth driver.Authority, src *Source, id
 	}
 	f, _ := s.found(taken.labels, taken.size)
 	return f.Snapshot, t.discard(bg, t.layer)
+}
+
+// name gives the image its name, unless somebody has taken it in all that time. An engine
+// gives a name in use to another image without a word; that of a container it gives once.
+func (t *taking) name(ctx context.Context, id string) (err error) {
+	ref := Reference(t.Owner, id)
+	o := t.helper(claimOn(ref), t.image)
+	claim, err := t.Engine.Create(ctx, t.auth, o)
+	for deadline := time.Now().Add(claimLimit); errors.Is(err, engine.ErrTaken) && time.Now().Before(deadline); {
+		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
+			return err
+		}
+		claim, err = t.Engine.Create(ctx, t.auth, o)
+	}
+	if errors.Is(err, engine.ErrTaken) {
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("another client is about to name a snapshot %q", id), Hint: "if it has died, `berth prune` removes what it has left, a minute later"}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+		defer cancel()
+		err = cmp.Or(err, t.Engine.Remove(bg, t.auth, claim))
+	}()
+	if err := t.free(ctx, t.auth, id); err != nil {
+		return err
+	}
+	return t.tag(ctx, t.auth, t.image, ref)
+}
+
+// helper describes a container that never runs.
+func (t *taking) helper(name, image string) client.ContainerCreateOptions {
+	return client.ContainerCreateOptions{
+		Name:       name,
+		Config:     &container.Config{Image: image, Entrypoint: []string{"/"}, Cmd: []string{}, WorkingDir: "/", Labels: t.labels, Env: t.env},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	}
 }
 
 // free reports CodeExists where a snapshot has the id.
@@ -174,11 +218,7 @@ func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err
 	if err != nil {
 		return nil, err
 	}
-	helper, err := t.Engine.Create(ctx, t.auth, client.ContainerCreateOptions{
-		Name:       helperPrefix + random(),
-		Config:     &container.Config{Image: t.layer, Entrypoint: []string{"/"}, Cmd: []string{}, WorkingDir: "/", Labels: t.labels, Env: t.env},
-		HostConfig: &container.HostConfig{NetworkMode: "none"},
-	})
+	helper, err := t.Engine.Create(ctx, t.auth, t.helper(helperPrefix+random(), t.layer))
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +232,7 @@ func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err
 			return nil, err
 		}
 	}
-	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(t.source.State, t.source.User))); err != nil {
+	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(t.source.State, 0o700, t.source.User))); err != nil {
 		return nil, err
 	}
 	if t.image, err = t.commit(ctx, helper); err != nil {
@@ -232,8 +272,35 @@ func (t *taking) commit(ctx context.Context, id string) (string, error) {
 	return image, err
 }
 
-// carry copies what lies in a volume of the place to the same path of the helper.
+// carries refuses volumes that an image made of this one would not have in its files: those
+// that it declares, of which whatever is made of it has new ones.
+func (i *image) carries(volumes []string) error {
+	for declared := range i.volumes {
+		if slices.Contains(volumes, path.Clean(declared)) {
+			return &spec.Error{
+				Code: spec.CodeUnsupported, Path: declared, Err: errors.New("the place's image declares it to be a volume, and so no image keeps what is in it"),
+				Hint: "mount a directory there, or take an image without that VOLUME",
+			}
+		}
+	}
+	return nil
+}
+
+// carry copies what lies in a volume of the place to the same path of the helper, where
+// nothing else is then: the image may have files there that the place has removed. The volume
+// belongs to the user of the place, or like /tmp to everybody.
 func (t *taking) carry(ctx context.Context, helper, volume string) error {
+	top, err := t.Engine.Stat(ctx, t.auth, t.source.Container.ID, volume)
+	if err != nil {
+		return err
+	}
+	mode, owner := int64(top.Mode.Perm()), t.source.User
+	if top.Mode&fs.ModeSticky != 0 {
+		mode, owner = mode|0o1000, account.User{}
+	}
+	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(volume, mode, owner))); err != nil {
+		return err
+	}
 	return t.Engine.Open(ctx, t.auth, t.source.Container.ID, volume, func(ctx context.Context, archive io.Reader) error {
 		return t.Engine.Fill(ctx, t.auth, helper, volume, archive)
 	})
@@ -255,13 +322,13 @@ func (t *taking) discard(ctx context.Context, image string) error {
 // emptied is an archive that makes dir an empty directory of its owner, whatever it was: a
 // file takes its place, and a directory the file's. Some engines give a volume the owner of
 // what it is mounted on.
-func emptied(dir string, owner account.User) []byte {
+func emptied(dir string, mode int64, owner account.User) []byte {
 	var buf bytes.Buffer
 	name := strings.TrimPrefix(dir, "/")
 	archive := tar.NewWriter(&buf)
 	for _, h := range []*tar.Header{
 		{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()},
-		{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o700, Uid: owner.UID, Gid: owner.GID, ModTime: time.Now()},
+		{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner.UID, Gid: owner.GID, ModTime: time.Now()},
 	} {
 		_ = archive.WriteHeader(h) // to memory
 	}

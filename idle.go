@@ -210,7 +210,7 @@ func SuspendIdle(ctx context.Context, d driver.Driver, after time.Duration, o Re
 
 // idleFor reports whether a place that runs is not used.
 func idleFor(ctx context.Context, d driver.Driver, key Key, after time.Duration, o ReapOptions) (bool, error) {
-	sb, err := AttachWith(ctx, d, key, AttachOptions{Authority: o.Authority})
+	sb, err := AttachWith(ctx, d, key, AttachOptions(o))
 	if err != nil {
 		return false, err
 	}

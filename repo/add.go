@@ -114,7 +114,7 @@ func (r *Repository) free(ctx context.Context, rec record, o WorktreeOptions) (b
 	if err == nil && tip != "" {
 		err = &spec.Error{
 			Code: spec.CodeExists, Err: fmt.Errorf("the branch %s", rec.Branch),
-			Hint: "take another name, or remove what an earlier session has left: git branch -D " + rec.Branch,
+			Hint: "an earlier session has left it: merge it, or remove it with git branch -d " + rec.Branch + "; or take another name",
 		}
 	}
 	if err == nil && !vacant(rec.Dir) {

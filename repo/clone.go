@@ -194,7 +194,7 @@ func explain(err error) error {
 	case says("Authentication failed", "could not read Username", "could not read Password", "error: 403", "error: 401", "Permission denied"):
 		e.Code, e.Hint = spec.CodePermission, "the host wants credentials that may read the repository"
 	case says("not found", "does not exist", "does not appear to be a git repository", "Remote branch", "not our ref", "couldn't find remote ref"):
-		e.Code, e.Hint = spec.CodeNotFound, "where a repository is not shown to everybody, the host may want credentials to show it"
+		e.Code, e.Hint = spec.CodeNotFound, "is that the name of a repository, and of what it has? where one is not shown to everybody, the host may want credentials to show it"
 	}
 	return e
 }

@@ -2,10 +2,12 @@ package repo
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -15,8 +17,25 @@ import (
 const keeper = ".berth"
 
 // OnMachine makes the work tree the workdir of a place on this machine. Where that has a
-// wall, git can commit inside of it.
-func (w *Worktree) OnMachine(s *spec.Spec) { s.Workdir = w.Dir }
+// wall, git can commit inside of it. A repository that lies where commands behind that wall
+// can write anyway, in a directory for temporary files or in one of s.WritableRoots, is
+// CodeUnsupported there: nothing would protect its configuration and hooks.
+func (w *Worktree) OnMachine(s *spec.Spec) error {
+	if s.Isolation != spec.IsolationNone {
+		for _, root := range append([]string{"/tmp", "/var/tmp", os.TempDir()}, s.WritableRoots...) {
+			root, err := filepath.EvalSymlinks(root)
+			if err == nil && (w.repo.common == root || strings.HasPrefix(w.repo.common, strings.TrimSuffix(root, "/")+"/")) {
+				return &spec.Error{
+					Code: spec.CodeUnsupported, Path: w.repo.common,
+					Err:  fmt.Errorf("every command behind the wall can write to %s, and so to the repository's configuration and hooks", root),
+					Hint: "keep the repository elsewhere; or work in it without a wall: --isolation none",
+				}
+			}
+		}
+	}
+	s.Workdir = w.Dir
+	return nil
+}
 
 // InContainer makes the work tree the workdir of a container, at the path that it has on
 // this machine, and mounts what git needs to commit to the session's branches: objects,

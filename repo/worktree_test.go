@@ -306,3 +306,27 @@ func TestWorktreeLosesNothing(t *testing.T) {
 		t.Errorf("by force: %+v, %v", left, err)
 	}
 }
+
+// A repository that every command behind a wall can write is not worked in behind one.
+func TestOnMachineNeedsAWall(t *testing.T) {
+	root, r := repository(t)
+	w, err := r.AddWorktree(within(t), repo.WorktreeOptions{Name: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", root)
+	for name, s := range map[string]spec.Spec{
+		"a temporary directory": {},
+		"a writable root":       {WritableRoots: []string{root}},
+		"a jail":                {Isolation: spec.IsolationJail},
+	} {
+		wantCode(t, name, w.OnMachine(&s), spec.CodeUnsupported)
+		if s.Workdir != "" {
+			t.Errorf("%s: the workdir is %s", name, s.Workdir)
+		}
+	}
+	none := spec.Spec{Isolation: spec.IsolationNone}
+	if err := w.OnMachine(&none); err != nil || none.Workdir != w.Dir {
+		t.Errorf("without a wall: %v, in %q", err, none.Workdir)
+	}
+}

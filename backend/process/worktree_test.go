@@ -44,7 +44,9 @@ func TestWorktreeOfASession(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := spec.Spec{Key: spec.Key(location), Env: map[string]string{"GIT": w.CommonDir(), "DATA": filepath.Join(base, "data")}}
-		w.OnMachine(&s)
+		if err := w.OnMachine(&s); err != nil {
+			t.Fatal(err)
+		}
 		place := provision(t, d, s)
 		must(t, place, `git config user.name 2>/dev/null; echo two >file && git -c user.name=t -c user.email=t@example.com commit -q -am second && git status --short`)
 		for _, script := range []string{

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/internal/cli/repocmd"
 	"github.com/berth-dev/berth/internal/cli/verb"
 	"github.com/berth-dev/berth/internal/isolate"
@@ -94,7 +95,7 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, re
 	}
 	kept := false
 	defer func() { use.End(cmd.Context(), kept) }()
-	sb, err := a.provision(cmd.Context(), d, s, place.replace)
+	sb, err := use.Provision(cmd.Context(), d, func() (*berth.Sandbox, error) { return a.provision(cmd.Context(), d, s, place.replace) })
 	if err != nil {
 		return err
 	}
@@ -108,8 +109,5 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, re
 			a.Note("run: the sandbox was not tidied up, its guest will end it: %v", failed)
 		}
 	}()
-	if err := use.Fill(cmd.Context(), sb); err != nil {
-		return err
-	}
 	return a.execute(cmd, sb, c, flags.noStdin)
 }

@@ -59,18 +59,12 @@ func (a *app) up(cmd *cobra.Command, place *placeFlags, repository *repocmd.Flag
 	if err != nil {
 		return err
 	}
-	sb, err := a.provision(cmd.Context(), d, s, place.replace)
+	sb, err := use.Provision(cmd.Context(), d, func() (*berth.Sandbox, error) { return a.provision(cmd.Context(), d, s, place.replace) })
 	if err != nil {
 		use.End(cmd.Context(), false)
 		return err
 	}
 	defer verb.Detach(cmd.Context(), sb)
-	if err := use.Fill(cmd.Context(), sb); err != nil {
-		if s.Key == "" { // nobody could find it again
-			_ = verb.Cleanup(cmd.Context(), sb.Destroy)
-		}
-		return err
-	}
 	owned, err := berth.List(cmd.Context(), d)
 	if err != nil {
 		return err

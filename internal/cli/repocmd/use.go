@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/backend/all"
+	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/internal/cli/console"
 	"github.com/berth-dev/berth/internal/cli/verb"
@@ -32,7 +34,7 @@ func (f *Flags) Add(env *verb.Env, cmd *cobra.Command) {
 	flags.StringVar(&f.worktree, "worktree", "", "work in the git work tree `NAME` of the repository --repo, on a branch of its own, berth/NAME; it is made if it is missing")
 	f.from.add(flags)
 	locations(flags, "worktree-location", &f.location)
-	flags.StringVar(&f.clone, "clone", "", "clone the git repository `URL` here, and put it into the empty workdir; what is needed to get it stays here")
+	flags.StringVar(&f.clone, "clone", "", "clone the git repository `URL` here, and put it into the workdir, on this machine a new one that ends with the sandbox unless --workdir names an empty one; what is needed to get it stays here")
 	flags.StringVar(&f.ref, "ref", "", "`REF` of --clone to check out: a branch, a tag or a commit's id")
 	offerLocations(cmd, "worktree-location")
 	offer(cmd, "worktree", offerNames(env, &f.from))
@@ -70,11 +72,11 @@ func (f *Flags) Begin(ctx context.Context, env *verb.Env, s *berth.Spec, b all.B
 	if err := u.find(ctx); err != nil {
 		return nil, err
 	}
+	place := u.worktree.InContainer
 	if b.Local {
-		u.worktree.OnMachine(s)
-		return u, nil
+		place = u.worktree.OnMachine
 	}
-	if err := u.worktree.InContainer(s); err != nil {
+	if err := place(s); err != nil {
 		u.End(ctx, false)
 		return nil, err
 	}
@@ -100,11 +102,35 @@ func (u *Use) find(ctx context.Context) error {
 	return err
 }
 
-// Fill puts a clone into a sandbox that has none.
-func (u *Use) Fill(ctx context.Context, sb *berth.Sandbox) error {
+// Provision makes a sandbox, or finds the one that there is, and puts the clone into it. One
+// that was made and could not be filled is of use to nobody, and is removed.
+func (u *Use) Provision(ctx context.Context, d driver.Driver, provision func() (*berth.Sandbox, error)) (*berth.Sandbox, error) {
 	if u.flags.clone == "" {
-		return nil
+		return provision()
 	}
+	before, err := berth.List(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	sb, err := provision()
+	if err != nil {
+		return nil, err
+	}
+	if err = u.fill(ctx, sb); err == nil {
+		return sb, nil
+	}
+	end := sb.Destroy
+	if slices.ContainsFunc(before, func(o berth.Owned) bool { return o.ID == sb.ID() }) {
+		end = sb.Detach
+	}
+	if failed := verb.Cleanup(ctx, end); failed != nil {
+		u.env.Note("the sandbox without its clone was not removed: %v", failed)
+	}
+	return nil, err
+}
+
+// fill puts a clone into a sandbox that has none.
+func (u *Use) fill(ctx context.Context, sb *berth.Sandbox) error {
 	for info, err := range sb.Files().Names(ctx, ".", files.NamesOptions{}) {
 		switch {
 		case err != nil:

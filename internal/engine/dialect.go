@@ -29,6 +29,8 @@ type Dialect struct {
 	// Taken reports of the error of a creation, which is no conflict, that the name
 	// is in use all the same; nil: such names are conflicts.
 	Taken func(error) bool
+	// MakesSources: it makes an empty directory of the source of a mount that is missing.
+	MakesSources bool
 	// StorePerUser: whatever socket leads to it, a user's engine has the same containers.
 	StorePerUser bool
 	// Libpod: it has an API of its own beside Docker's, which tells more, and takes a profile
@@ -76,7 +78,7 @@ func Docker() Dialect {
 // Podman is the dialect of Podman's service that speaks Docker's API.
 func Podman() Dialect {
 	return Dialect{
-		Libpod: true, VolumesApart: true, StorePerUser: true,
+		Libpod: true, VolumesApart: true, StorePerUser: true, MakesSources: true,
 		Name: "podman", Title: "Podman", Oldest: "4.0", Host: "unix:///run/podman/podman.sock",
 		AbsentHint: "start its service (sudo systemctl start podman.socket, or podman system service --time=0; install podman if there is none), or set CONTAINER_HOST to another one",
 		NamedHint:  "CONTAINER_HOST (podman.host, Options.Host) points there: unset it for this machine's own engine, or start the service of that address (podman system service --time=0 ADDRESS)",

@@ -115,6 +115,16 @@ func (d *Dirs) seen(ctx context.Context, name string) bool {
 	return err == nil && os.SameFile(ours, theirs)
 }
 
+// Lacks reports whether it is certain that a path is not there where the engine is.
+func (d *Dirs) Lacks(ctx context.Context, path string) bool {
+	listener, err := d.listener(ctx)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat("/proc/" + strconv.Itoa(int(listener.cred.Pid)) + "/root" + path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // listener is who listens on an engine's socket.
 type listener struct {
 	cred *unix.Ucred

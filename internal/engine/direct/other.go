@@ -18,6 +18,9 @@ func (d *Dirs) locate(context.Context) error { return errNone }
 // Make returns "": there can be no directory.
 func (d *Dirs) Make(context.Context) string { return "" }
 
+// Lacks is never certain.
+func (d *Dirs) Lacks(context.Context, string) bool { return false }
+
 // Ensure has nothing to make.
 func (d *Dirs) Ensure(string) error { return nil }
 

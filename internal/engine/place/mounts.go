@@ -3,6 +3,8 @@ package place
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -13,13 +15,18 @@ import (
 	"github.com/moby/moby/api/types/mount"
 )
 
-// haveSources makes sure that the sources of shared mounts are there. In its older way the
-// engine would make a directory of one that is not; a helper that has them in the newer
-// way cannot be created.
+// haveSources makes sure that the sources of mounts are there of which the engine would make
+// a directory. Docker does so of shared ones, in its older way: a helper that has them in the
+// newer way cannot be created. Of an engine that does so in any way the machine is looked at,
+// if it is this one.
 func (d *Driver) haveSources(ctx context.Context, p *plan) error {
 	var sources []mount.Mount
 	for _, m := range p.spec.Mounts {
-		if m.Shared {
+		switch {
+		case d.engine.MakesSources && d.direct.Lacks(ctx, m.Source):
+			err := fmt.Errorf("mount %s: %w", m.Source, fs.ErrNotExist)
+			return badMount(p, &spec.Error{Code: spec.CodeInvalid, Err: err})
+		case m.Shared:
 			sources = append(sources, mounts.Bind(m))
 		}
 	}

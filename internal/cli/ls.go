@@ -17,8 +17,9 @@ func newLs(a *app) *cobra.Command {
 		Use:     "ls [FLAG]...",
 		Aliases: []string{"list"},
 		Short:   "List the sandboxes",
-		Long: `Ls lists the sandboxes of all backends that answer, running or not; with --backend
-those of one backend, which has to answer. ENDS says when the sandbox ends by itself:
+		Long: `Ls lists the sandboxes of all backends that answer, running or not, and says so of one that
+does not, if you have named its engine or host; with --backend those of one backend,
+which has to answer. ENDS says when the sandbox ends by itself:
 its idle timeout and its time to live.`,
 		Example: `  berth ls
   berth ls --backend docker
@@ -82,13 +83,7 @@ func ends(o spec.Owned) string {
 // to answer, or all that can be had.
 func (a *app) find(cmd *cobra.Command) ([]spec.Owned, error) {
 	if !a.Config.Given("backend") {
-		return a.Owned(cmd.Context(), func(b all.Backend, err error) {
-			say := a.Detail
-			if b.Name == a.Config.Backend { // the one that is used without a flag
-				say = a.Note
-			}
-			say("%s: %s does not answer: %v", cmd.Name(), b.Name, err)
-		}), nil
+		return a.Owned(cmd.Context(), func(b all.Backend, err error) { a.Unanswered(cmd.Name(), b, err) }), nil
 	}
 	d, _, err := a.Open()
 	if err != nil {

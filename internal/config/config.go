@@ -174,6 +174,19 @@ func (c *Config) GitToken(host string) string {
 // file and environment state what is usual.
 func (c *Config) Given(key string) bool { return c.given[key] }
 
+// Located reports whether somebody has said where the engine or host of a backend is.
+func (c *Config) Located(backend string) bool {
+	switch backend {
+	case "docker":
+		return c.Docker.Host != "" || c.Docker.Context != ""
+	case "podman":
+		return c.PodmanHost != ""
+	case "ssh":
+		return c.SSH.Addr != ""
+	}
+	return false
+}
+
 // candidate is a value that one source gives to a setting.
 type candidate struct {
 	raw    raw

@@ -63,7 +63,7 @@ func snapshots(ctx context.Context, env *verb.Env) ([]kept, error) {
 		}
 		cancel()
 		if err != nil && spec.CodeOf(err) != spec.CodeUnsupported {
-			env.Detail("snapshots: %s does not answer: %v", b.Name, err)
+			env.Unanswered("snapshots", b, err)
 		}
 		found = append(found, list...)
 	}

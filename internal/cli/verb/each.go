@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"github.com/berth-dev/berth/backend/all"
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 )
@@ -29,7 +30,7 @@ func (e *Env) Each(doing string, able func(driver.Driver) bool, do func(driver.D
 		err = do(d)
 		switch {
 		case spec.CodeOf(err) == spec.CodeUnavailable && b.Name != e.Config.Backend:
-			e.Detail("%s: %s does not answer: %v", doing, b.Name, err)
+			e.Unanswered(doing, b, err)
 		case err != nil:
 			failed = append(failed, err)
 		}
@@ -41,4 +42,14 @@ func (e *Env) Each(doing string, able func(driver.Driver) bool, do func(driver.D
 		return failed[0]
 	}
 	return failed
+}
+
+// Unanswered tells of a backend that a verb goes on without: always if it is the one that is
+// used without a flag, or somebody has said where it is, else only if details are wanted.
+func (e *Env) Unanswered(doing string, b all.Backend, err error) {
+	say := e.Detail
+	if b.Name == e.Config.Backend || e.Config.Located(b.Name) {
+		say = e.Note
+	}
+	say("%s: %s does not answer: %v", doing, b.Name, err)
 }

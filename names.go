@@ -50,6 +50,7 @@ type (
 	Error = spec.Error
 	Code  = spec.Code
 
+	Driver           = driver.Driver
 	Stdio            = driver.Stdio
 	Log              = driver.Log
 	Authority        = driver.Authority

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,9 @@ func TestSharedNetwork(t *testing.T) {
 	name := abstractName(t, sb)
 	var host, table string
 	var conn net.Conn
+	var listener net.Listener
 	engine.Within(t, func() {
+		listener, _ = net.Listen("tcp", "127.0.0.1:0")
 		host, _ = os.Readlink("/proc/thread-self/ns/net")
 		text, _ := os.ReadFile("/proc/thread-self/net/unix")
 		table = string(text)
@@ -107,6 +110,13 @@ func TestSharedNetwork(t *testing.T) {
 	}
 	if !strings.Contains(table, "@"+name) || conn == nil {
 		t.Fatal("the guest's socket is not on this machine: this test shows nothing")
+	}
+	if listener == nil {
+		t.Fatal("nothing listens on this machine: this test shows nothing")
+	}
+	defer listener.Close()
+	if ports, err := sb.Ports(ctx); err != nil || slices.ContainsFunc(ports, func(p berth.Port) bool { return p.Address == listener.Addr().String() }) {
+		t.Errorf("%v, %v; want no socket of the machine's", ports, err)
 	}
 	body := `{"major":1,"minor":0,"client":"0123456789abcdef0123456789abcdef","profile":{}}`
 	hello := "BRTH" + string(binary.BigEndian.AppendUint32(nil, uint32(len(body)))) + body

@@ -82,6 +82,7 @@ type config struct {
 	listenAbstract string
 	stdio          bool
 	peer           peer.Policy
+	sharedNet      bool   // an engine's container has the network of others
 	direct         string // where a host beside the engine makes its sockets; "": nowhere
 
 	ephemeral   bool
@@ -111,6 +112,7 @@ func parseServe(args []string) (*config, error) {
 	f.StringVar(&c.listenAbstract, "listen-abstract", "", "name of an abstract unix socket to listen on")
 	f.BoolVar(&c.stdio, "stdio", false, "serve one host on stdin and stdout, and end with it")
 	f.StringVar(&c.direct, "direct", "", "directory in which a host outside makes sockets for us to connect to")
+	f.BoolVar(&c.sharedNet, "shared-network", false, "the network is not the place's own")
 	f.StringVar(&policy, "peer", string(peer.User), "who may connect: outside, engine or user")
 	f.BoolVar(&c.ephemeral, "ephemeral", false, "end when no client is left")
 	f.DurationVar(&c.orphanAfter, "orphan-after", 30*time.Second, "how long an ephemeral place outlives its last client")

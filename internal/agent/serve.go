@@ -54,7 +54,7 @@ type agent struct {
 	memory    *oom.Watch // nil where memory that ran out leaves no trace
 	// changesUser: a command can run as another user.
 	changesUser bool
-	// first: no earlier guest has served the place.
+	// first: no earlier guest has served the place; one on stdio ends with it.
 	first bool
 }
 
@@ -167,10 +167,9 @@ func newAgent(cfg *config) (*agent, error) {
 		return nil, err
 	}
 	feed := event.New()
-	a := &agent{cfg: cfg, env: environ.Place(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.ephemeral, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	a := &agent{cfg: cfg, env: environ.Place(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.stdio, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
 	a.terminals = terminal.NewRegistry(&a.buffers, cfg.resume, a.startTerminal)
 	cfg.limit.SpareThreads()
-	a.first = cfg.stdio // such a place ends with its guest
 	a.reaper = proc.NewReaper(cfg.peer == peer.Engine, a.groups.Sweep)
 	if err := a.openJobs(); err != nil {
 		return nil, err
@@ -188,7 +187,7 @@ func openFiles(cfg *config) (files.FS, error) {
 
 // run serves until the place ends, then ends what lives in it.
 func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
-	a.ports = port.New(a.cfg.workdir, portScope[a.cfg.peer], listener, &a.buffers)
+	a.ports = port.New(a.cfg.workdir, a.cfg.portScope(), listener, &a.buffers)
 	go a.reaper.Run()
 	go a.heed(signals)
 	a.feed.Record(wire.PlaceEvent{Kind: string(spec.EventStarted), PID: os.Getpid()})

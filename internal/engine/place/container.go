@@ -168,6 +168,9 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 	if p.direct != "" {
 		args = append(args, "--direct", directDir)
 	}
+	if mode := networkMode(p.spec); mode.IsHost() || mode.IsContainer() {
+		args = append(args, "--shared-network")
+	}
 	if p.spec.Limits.PIDs > 0 {
 		args = append(args, "--spare-threads", spareThreads)
 	}

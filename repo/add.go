@@ -58,7 +58,7 @@ func (r *Repository) add(ctx context.Context, o WorktreeOptions) (*Worktree, err
 	defer unlock()
 	old, err := r.load(o.Name)
 	if err == nil && old != nil && old.Ready {
-		err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("the work tree %q, in %s", o.Name, old.Dir)}
+		err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("the work tree %q, in %s", o.Name, old.Dir), Hint: "take another name, or work in the one that is there"}
 	}
 	if err == nil && old != nil {
 		err = r.undo(ctx, *old)
@@ -108,7 +108,7 @@ func (r *Repository) free(ctx context.Context, rec record, o WorktreeOptions) (b
 	case base == "" && o.Base == "":
 		return "", &spec.Error{Code: spec.CodeInvalid, Err: errors.New("the repository has no commit yet"), Hint: "commit something first, or name a commit to begin at"}
 	case base == "":
-		return "", &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("no commit %q", o.Base)}
+		return "", &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("no commit %q", o.Base), Hint: "want a branch, a tag or a commit's id that git knows in " + r.Dir()}
 	}
 	tip, err := r.commit(ctx, "refs/heads/"+rec.Branch)
 	if err == nil && tip != "" {
@@ -118,7 +118,7 @@ func (r *Repository) free(ctx context.Context, rec record, o WorktreeOptions) (b
 		}
 	}
 	if err == nil && !vacant(rec.Dir) {
-		err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("%s", rec.Dir)}
+		err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("%s", rec.Dir), Hint: "something else is there: take another name or location"}
 	}
 	return base, err
 }

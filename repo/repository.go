@@ -99,7 +99,7 @@ func (r *Repository) find(dir string) error {
 			r.common = at
 			return nil
 		case at == filepath.Dir(at):
-			return spec.New(spec.CodeNotFound, "there is no git repository here or above")
+			return &spec.Error{Code: spec.CodeNotFound, Err: errors.New("there is no git repository here or above"), Hint: "name a directory of one (--repo DIR)"}
 		}
 	}
 }

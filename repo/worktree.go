@@ -104,7 +104,7 @@ func (r *Repository) Worktree(ctx context.Context, name string) (*Worktree, erro
 		return nil, spec.Wrap(err, "open", "", "", r.Dir())
 	}
 	if rec == nil {
-		return nil, &spec.Error{Op: "open", Path: r.Dir(), Code: spec.CodeNotFound, Err: fmt.Errorf("the repository has no work tree %q of a session", name)}
+		return nil, &spec.Error{Op: "open", Path: r.Dir(), Code: spec.CodeNotFound, Err: fmt.Errorf("the repository has no work tree %q of ours", name), Hint: "`berth worktree ls` lists them"}
 	}
 	return r.worktree(*rec), nil
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -55,10 +56,19 @@ func (s *Store) Remove(ctx context.Context, auth driver.Authority, ref string) e
 	if err := checkRef(ref); err != nil {
 		return err
 	}
-	return s.engine.Do(ctx, engine.Call{Authority: auth, What: "remove image", Max: engine.ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
+	err := s.engine.Do(ctx, engine.Call{Authority: auth, What: "remove image", Max: engine.ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 		return err
 	})
+	if e, ok := errors.AsType[*spec.Error](err); ok && e.Hint == "" {
+		switch {
+		case e.Code == spec.CodeNotFound:
+			e.Hint = "`berth image ls` lists what is there"
+		case cerrdefs.IsConflict(err):
+			e.Hint = "something is made of it: `berth ls` lists the sandboxes, and there may be containers of others"
+		}
+	}
+	return err
 }
 
 // Prune removes images that were built for this owner and that no container uses, and

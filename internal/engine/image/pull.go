@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (s *Store) Have(ctx context.Context, ref string, o driver.PrepareOptions) (
 	}
 	image, pulled := s.Pull(ctx, ref, o)
 	if e, ok := errors.AsType[*spec.Error](pulled); ok && err != nil {
-		return image, &spec.Error{Code: e.Code, Err: fmt.Errorf("image %s is not on the engine, and %w", ref, e.Err), Hint: e.Hint}
+		return image, &spec.Error{Code: e.Code, Err: fmt.Errorf("image %s is not on the engine, and %w", ref, e.Err), Hint: cmp.Or(e.Hint, "`berth image ls` lists what is there, `berth image build` makes one")}
 	}
 	return image, pulled
 }

@@ -22,10 +22,16 @@ type proc struct {
 
 // stat is what is read of /proc/<pid>/stat.
 type stat struct {
-	state byte
-	ppid  int
-	ticks uint64
+	state   byte
+	ppid    int
+	threads int
+	ticks   uint64
 }
+
+// dead reports a process of which nothing runs any more. The first thread of one can have
+// ended alone; it is so for a moment when a program with several threads executes another,
+// as a guest does that drops root.
+func (s stat) dead() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 // readStat asks for a process. There is none only if vanished says so of the error.
 func readStat(pid int) (stat, error) {
@@ -35,13 +41,14 @@ func readStat(pid int) (stat, error) {
 	}
 	// The name in parentheses may hold anything; the last one ends it.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const state, ppid, startTime = 0, 1, 19 // proc(5), counted from the third field
+	const state, ppid, threads, startTime = 0, 1, 17, 19 // proc(5), counted from the third field
 	if len(fields) <= startTime {
 		return stat{}, errors.New("/proc has an unknown form")
 	}
 	parent, err1 := strconv.Atoi(fields[ppid])
-	ticks, err2 := strconv.ParseUint(fields[startTime], 10, 64)
-	return stat{fields[state][0], parent, ticks}, errors.Join(err1, err2)
+	count, err2 := strconv.Atoi(fields[threads])
+	ticks, err3 := strconv.ParseUint(fields[startTime], 10, 64)
+	return stat{fields[state][0], parent, count, ticks}, errors.Join(err1, err2, err3)
 }
 
 // vanished reports whether a file of /proc could not be read because its process is gone.
@@ -65,13 +72,16 @@ func (p proc) alive() bool {
 // descriptors left does not see a process, and must not take it for gone.
 func (p proc) runs() (bool, error) {
 	st, err := readStat(p.pid)
+	if vanished(err) { // or another thread has just taken the pid over, to execute a program
+		st, err = readStat(p.pid)
+	}
 	switch {
 	case vanished(err):
 		return false, nil
 	case err != nil:
 		return false, hostError(err)
 	}
-	return st.ticks == p.ticks && st.state != 'Z' && st.state != 'X', nil
+	return st.ticks == p.ticks && !st.dead(), nil
 }
 
 // handle is a hold on one process that no recycled pid can take over.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -22,9 +23,9 @@ func TestParseStat(t *testing.T) {
 		want       Stat
 		ok         bool
 	}{
-		{"plain", "42 (sh)" + tail, Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', Start: 135785, name: "sh"}, true},
-		{"parentheses and spaces", "42 (a) S 1 1 1 (b)" + tail, Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', Start: 135785, name: "a) S 1 1 1 (b"}, true},
-		{"newline", "42 (a\n)b)" + tail + "\n", Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', Start: 135785, name: "a\n)b"}, true},
+		{"plain", "42 (sh)" + tail, Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', threads: 1, Start: 135785, name: "sh"}, true},
+		{"parentheses and spaces", "42 (a) S 1 1 1 (b)" + tail, Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', threads: 1, Start: 135785, name: "a) S 1 1 1 (b"}, true},
+		{"newline", "42 (a\n)b)" + tail + "\n", Stat{PID: 42, PPID: 7, Group: 8, Session: 9, state: 'S', threads: 1, Start: 135785, name: "a\n)b"}, true},
 		{"nothing", "", Stat{}, false},
 		{"cut", "42 (sh) S 7 8", Stat{}, false},
 		{"no name", "42 S 7 8 9", Stat{}, false},
@@ -44,6 +45,18 @@ func TestParseStat(t *testing.T) {
 	self, ok := ReadStat(os.Getpid())
 	if !ok || self.PID != os.Getpid() || self.PPID != os.Getppid() {
 		t.Errorf("of this process: %+v, %v", self, ok)
+	}
+}
+
+// A process is dead when all of its threads are, whatever its first one looks like: a program
+// could end that alone, and would be passed over.
+func TestDead(t *testing.T) {
+	for text, want := range map[string]bool{"S 1": false, "Z 1": true, "X 1": true, "Z 0": true, "Z 2": false} {
+		state, threads, _ := strings.Cut(text, " ")
+		st, ok := parseStat([]byte("42 (sh) " + state + " 7 8 9 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 " + threads + " 0 135785 3133440 416"))
+		if !ok || st.dead() != want {
+			t.Errorf("%s: %+v, %v is dead: %v", text, st, ok, st.dead())
+		}
 	}
 }
 

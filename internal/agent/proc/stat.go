@@ -15,12 +15,16 @@ import (
 type Stat struct {
 	PID, PPID, Group, Session int
 	state                     byte
+	threads                   int
 	Start                     uint64 // ticks since boot
 	name                      string
 }
 
-// dead reports a process that only waits to be reaped.
-func (p *Stat) dead() bool { return p.state == 'Z' || p.state == 'X' || p.state == 'x' }
+// dead reports a process that only waits to be reaped. One whose first thread has ended alone
+// looks like that and runs on in the others.
+func (p *Stat) dead() bool {
+	return (p.state == 'Z' || p.state == 'X' || p.state == 'x') && p.threads <= 1
+}
 
 // Stopped reports a process that a signal has stopped, until it gets CONT.
 func (p *Stat) Stopped() bool { return p.state == 'T' }
@@ -39,7 +43,7 @@ func parseStat(data []byte) (Stat, bool) {
 	if open < 0 || end < open {
 		return Stat{}, false
 	}
-	const startField = 22 - 3 // of those behind the name
+	const threadsField, startField = 20 - 3, 22 - 3 // of those behind the name
 	rest := bytes.Fields(data[end+1:])
 	if len(rest) <= startField || len(rest[0]) != 1 {
 		return Stat{}, false
@@ -48,7 +52,7 @@ func parseStat(data []byte) (Stat, bool) {
 	for _, f := range []struct {
 		into *int
 		text []byte
-	}{{&p.PID, bytes.TrimSpace(data[:open])}, {&p.PPID, rest[1]}, {&p.Group, rest[2]}, {&p.Session, rest[3]}} {
+	}{{&p.PID, bytes.TrimSpace(data[:open])}, {&p.PPID, rest[1]}, {&p.Group, rest[2]}, {&p.Session, rest[3]}, {&p.threads, rest[threadsField]}} {
 		n, err := strconv.Atoi(string(f.text))
 		if err != nil {
 			return Stat{}, false

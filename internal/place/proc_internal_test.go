@@ -1,0 +1,75 @@
+//go:build linux
+
+package place
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// leaderless makes this program one whose first thread has ended, and that runs on.
+const leaderless = "berth-place-test-leaderless"
+
+func init() {
+	if len(os.Args) < 2 || os.Args[1] != leaderless {
+		return
+	}
+	runtime.LockOSThread() // inits run on the first thread
+	go func() {
+		for !firstThreadHasEnded() {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	}()
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
+func firstThreadHasEnded() bool {
+	st, err := readStat(os.Getpid())
+	return err == nil && st.state == 'Z'
+}
+
+// A process whose first thread has ended runs as long as another does: a guest that was taken
+// for dead while it executed itself was ended by whoever came next.
+func TestProcessRunsWithoutItsFirstThread(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", leaderless)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("it says %q: %v", line, err)
+	}
+	p, ok := identify(cmd.Process.Pid)
+	if st, err := readStat(p.pid); !ok || err != nil || st.state != 'Z' {
+		t.Fatalf("%+v, %v: this test shows nothing", st, err)
+	}
+	if runs, err := p.runs(); !runs || err != nil {
+		t.Errorf("it runs: %v, %v; want that it does", runs, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(10 * time.Second); p.alive(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("it runs after it was killed")
+		}
+	}
+	if st, err := readStat(p.pid); err != nil || st.state != 'Z' {
+		t.Errorf("it was reaped: %+v, %v; want a zombie that is known to be dead", st, err)
+	}
+}

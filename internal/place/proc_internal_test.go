@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/internal/procstat"
 )
 
 // leaderless makes this program one whose first thread has ended, and that runs on.
@@ -32,8 +34,8 @@ func init() {
 }
 
 func firstThreadHasEnded() bool {
-	st, err := readStat(os.Getpid())
-	return err == nil && st.state == 'Z'
+	st, err := procstat.Read(os.Getpid())
+	return err == nil && st.State == 'Z'
 }
 
 // A process whose first thread has ended runs as long as another does: a guest that was taken
@@ -55,7 +57,7 @@ func TestProcessRunsWithoutItsFirstThread(t *testing.T) {
 		t.Fatalf("it says %q: %v", line, err)
 	}
 	p, ok := identify(cmd.Process.Pid)
-	if st, err := readStat(p.pid); !ok || err != nil || st.state != 'Z' {
+	if st, err := procstat.Read(p.pid); !ok || err != nil || st.State != 'Z' {
 		t.Fatalf("%+v, %v: this test shows nothing", st, err)
 	}
 	if runs, err := p.runs(); !runs || err != nil {
@@ -69,7 +71,7 @@ func TestProcessRunsWithoutItsFirstThread(t *testing.T) {
 			t.Fatal("it runs after it was killed")
 		}
 	}
-	if st, err := readStat(p.pid); err != nil || st.state != 'Z' {
+	if st, err := procstat.Read(p.pid); err != nil || st.State != 'Z' {
 		t.Errorf("it was reaped: %+v, %v; want a zombie that is known to be dead", st, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/internal/procstat"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,46 +21,10 @@ type proc struct {
 	ticks uint64
 }
 
-// stat is what is read of /proc/<pid>/stat.
-type stat struct {
-	state   byte
-	ppid    int
-	threads int
-	ticks   uint64
-}
-
-// dead reports a process of which nothing runs any more. The first thread of one can have
-// ended alone; it is so for a moment when a program with several threads executes another,
-// as a guest does that drops root.
-func (s stat) dead() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
-
-// readStat asks for a process. There is none only if vanished says so of the error.
-func readStat(pid int) (stat, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, err
-	}
-	// The name in parentheses may hold anything; the last one ends it.
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const state, ppid, threads, startTime = 0, 1, 17, 19 // proc(5), counted from the third field
-	if len(fields) <= startTime {
-		return stat{}, errors.New("/proc has an unknown form")
-	}
-	parent, err1 := strconv.Atoi(fields[ppid])
-	count, err2 := strconv.Atoi(fields[threads])
-	ticks, err3 := strconv.ParseUint(fields[startTime], 10, 64)
-	return stat{fields[state][0], parent, count, ticks}, errors.Join(err1, err2, err3)
-}
-
-// vanished reports whether a file of /proc could not be read because its process is gone.
-func vanished(err error) bool {
-	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
-}
-
 // identify names the process that has pid now.
 func identify(pid int) (proc, bool) {
-	st, err := readStat(pid)
-	return proc{pid, st.ticks}, err == nil
+	st, err := procstat.Read(pid)
+	return proc{pid, st.Ticks}, err == nil
 }
 
 // alive reports whether p is known to run.
@@ -71,17 +36,17 @@ func (p proc) alive() bool {
 // runs reports whether p runs. An error says that it cannot be told: a host that has no
 // descriptors left does not see a process, and must not take it for gone.
 func (p proc) runs() (bool, error) {
-	st, err := readStat(p.pid)
-	if vanished(err) { // or another thread has just taken the pid over, to execute a program
-		st, err = readStat(p.pid)
+	st, err := procstat.Read(p.pid)
+	if procstat.Vanished(err) { // or another thread has just taken the pid over, to execute a program
+		st, err = procstat.Read(p.pid)
 	}
 	switch {
-	case vanished(err):
+	case procstat.Vanished(err):
 		return false, nil
 	case err != nil:
 		return false, hostError(err)
 	}
-	return st.ticks == p.ticks && !st.dead(), nil
+	return st.Ticks == p.ticks && !st.Dead(), nil
 }
 
 // handle is a hold on one process that no recycled pid can take over.
@@ -155,7 +120,7 @@ func (h *handle) wait(ctx context.Context) (bool, error) {
 // to take it off the process table. A zombie of another parent is that one's affair.
 func (h *handle) waitReaped() {
 	for wait := 100 * time.Microsecond; wait < 200*time.Millisecond; wait *= 2 {
-		if st, err := readStat(h.pid); err != nil || st.ticks != h.ticks || st.ppid != os.Getpid() {
+		if st, err := procstat.Read(h.pid); err != nil || st.Ticks != h.ticks || st.PPID != os.Getpid() {
 			return
 		}
 		time.Sleep(wait)
@@ -212,8 +177,8 @@ func descendants(p proc) []proc {
 	}
 	var all []node
 	for _, pid := range processes() {
-		if st, err := readStat(pid); err == nil {
-			all = append(all, node{proc{pid, st.ticks}, st.ppid})
+		if st, err := procstat.Read(pid); err == nil {
+			all = append(all, node{proc{pid, st.Ticks}, st.PPID})
 		}
 	}
 	var out []proc
@@ -266,7 +231,7 @@ func servesPlace(p proc, dir, id string, dropped int) (bool, error) {
 			args, err = os.ReadFile(base + "/cmdline")
 		}
 		switch {
-		case err != nil && !vanished(err):
+		case err != nil && !procstat.Vanished(err):
 			return false, hostError(err)
 		case err != nil || !runs:
 			return false, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/procstat"
 	"golang.org/x/sys/unix"
 )
 
@@ -130,8 +131,8 @@ func isGuest(peer, pid, depth int, began uint64) bool {
 	if err != nil || len(chain) != depth+1 || chain[0] != peer || chain[depth-1] != pid || chain[depth] != 1 {
 		return false
 	}
-	start, ok := startOf(peer)
-	return ok && start <= began
+	st, err := procstat.Read(peer)
+	return err == nil && st.Ticks <= began
 }
 
 // pids are those that a process has, from the namespace of this program on inwards.
@@ -164,23 +165,7 @@ func pids(pid int) ([]int, error) {
 	return chain, nil
 }
 
-// startOf is when a process began, in ticks since the machine did.
-func startOf(pid int) (uint64, bool) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	const field = 22 - 3 // of those behind the name, which may hold anything
-	text := string(data)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) <= field {
-		return 0, false
-	}
-	start, err := strconv.ParseUint(fields[field], 10, 64)
-	return start, err == nil
-}
-
-// ticks is now in the unit of startOf.
+// ticks is now in the unit of procstat.Stat.Ticks.
 func ticks() uint64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails on no Linux

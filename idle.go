@@ -110,10 +110,12 @@ func (sb *Sandbox) fallAsleep(ctx context.Context, session driver.Session, calls
 	sb.sleep.turn <- struct{}{}
 	defer func() { <-sb.sleep.turn }()
 	st, err := session.Status(ctx)
-	if left := after - st.UnusedFor; err != nil || !unused(st, after) {
-		if err == nil && st.UnusedFor > 0 && left > 0 {
-			return left
-		}
+	switch {
+	case err != nil:
+		return after
+	case st.UnusedFor > 0 && st.UnusedFor < after:
+		return after - st.UnusedFor
+	case !unused(st, after):
 		return after
 	}
 	sb.sleep.asleep.Store(true)

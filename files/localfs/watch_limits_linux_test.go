@@ -37,31 +37,29 @@ func mkdirs(t *testing.T, top string, count int) {
 // wantOverflow waits until more than n overflows have been told.
 func (f *follower) wantOverflow(t *testing.T, n int) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		f.mu.Lock()
-		told := f.overflows
-		f.mu.Unlock()
-		if told > n {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%d overflows were told, want more than %d", told, n)
-		}
-	}
+	f.await(t, "an overflow", func() bool { return f.overflows > n })
 }
 
 // wantTold waits until a path has been told.
 func (f *follower) wantTold(t *testing.T, path string) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		f.mu.Lock()
+	f.await(t, path, func() bool {
 		_, told := f.tree[path]
-		f.mu.Unlock()
-		if told {
-			return
-		}
+		return told
+	})
+}
+
+// await waits until something has been told.
+func (f *follower) await(t *testing.T, what string, told func() bool) {
+	t.Helper()
+	now := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return told()
+	}
+	for late := time.Now().Add(20 * time.Second); !now(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("%s was not told", path)
+			t.Fatalf("%s was not told", what)
 		}
 	}
 }

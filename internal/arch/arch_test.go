@@ -122,7 +122,7 @@ var laws = []law{
 	{"internal/agent/port", []string{"spec", "internal/wire", "internal/agent/proc", "internal/agent/stream"}, []string{"golang.org/x/sys/"}, "port joins sockets with streams of the host"},
 	{"internal/agent/drop", nil, []string{"golang.org/x/sys/"}, "drop gives up rights: x/sys only"},
 	{"internal/agent/wall", []string{"internal/agent/drop", "internal/wire"}, []string{"golang.org/x/sys/"}, "wall says in the result of a command what the wall of a place has to say"},
-	{"internal/agent/proc", []string{"spec", "internal/agent/starter"}, []string{"golang.org/x/sys/"}, "proc is the guest's hold on processes: spec, starter and x/sys only"},
+	{"internal/agent/proc", []string{"spec", "internal/agent/starter", "internal/procstat"}, []string{"golang.org/x/sys/"}, "proc is the guest's hold on processes: spec, starter, procstat and x/sys only"},
 	{"internal/agent/starter", nil, []string{"golang.org/x/sys/"}, "starter forks: x/sys only"},
 	{"internal/agent/job", []string{"spec", "internal/wire", "internal/agent/stream", "internal/agent/joblog"}, []string{"golang.org/x/sys/"}, "job keeps the records, logs and events of jobs and starts no process"},
 	{"internal/agent/joblog", []string{"spec"}, []string{"golang.org/x/sys/"}, "joblog is a file and its index: spec and x/sys only"},

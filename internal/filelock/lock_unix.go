@@ -3,35 +3,16 @@
 package filelock
 
 import (
-	"context"
 	"errors"
 	"os"
 	"syscall"
-	"time"
 )
 
-// Lock takes the lock that path stands for, among all processes and within this one,
-// and returns how to let it go. The file stays: to remove it would let two hold it. The
-// end of ctx ends the waiting.
-func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+// try takes the lock unless somebody has it.
+func try(f *os.File) (held bool, err error) {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+		return false, nil
 	}
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			f.Close()
-			return nil, ctx.Err()
-		}
-	}
+	return err == nil, err
 }

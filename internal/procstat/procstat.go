@@ -44,6 +44,14 @@ func Read(pid int) (Stat, error) {
 // as a guest does that drops root.
 func (s Stat) Dead() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
+// Now is now in the unit of Stat.Ticks.
+func Now() uint64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails on no Linux
+	const perSecond = 100                            // USER_HZ, on every platform of Go's
+	return uint64(now.Nano()) / (1e9 / perSecond)
+}
+
 // Vanished reports whether a file of /proc could not be read because its process is gone.
 func Vanished(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/starter"
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -110,7 +111,7 @@ func (r *Reaper) start(prog *starter.Program) (*Process, error) {
 	serial := r.starts
 	r.mu.Unlock()
 
-	begun, since := time.Now(), ticks()
+	begun, since := time.Now(), procstat.Now()
 	over := make(chan struct{})
 	watch := time.AfterFunc(patience, func() { r.hasten(over) })
 	pid, mark, err := r.forkExec(fork)
@@ -185,7 +186,7 @@ func (r *Reaper) unborn(pid int, name string) bool {
 	known := r.live[pid] != nil
 	r.mu.Unlock()
 	st, ok := ReadStat(pid)
-	return ok && !known && st.PPID == os.Getpid() && st.name == name && st.Start+uint64(startTime/(10*time.Millisecond)) > ticks()
+	return ok && !known && st.PPID == os.Getpid() && st.name == name && st.Start+uint64(startTime/(10*time.Millisecond)) > procstat.Now()
 }
 
 // press makes a child go on or, at last, end. The lock keeps its pid from being given

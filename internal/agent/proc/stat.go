@@ -64,14 +64,6 @@ func parseStat(data []byte) (Stat, bool) {
 	return p, err == nil
 }
 
-// ticks is the time since boot in the unit of Stat.Start.
-func ticks() uint64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails on no Linux
-	const perSecond = 100                            // USER_HZ, on every platform of Go's
-	return uint64(now.Nano()) / (1e9 / perSecond)
-}
-
 // scan describes every process that can be seen.
 func scan() ([]Stat, error) {
 	names, err := readNames("/proc")

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -241,7 +242,7 @@ const newborn = 10
 // what was stopped can heed. A process is told once: a second TERM has a meaning of
 // its own to many. But for leader, it is not told before it is old enough to hear.
 func (a asked) tell(procs []Stat, leader int) {
-	now := ticks()
+	now := procstat.Now()
 	for _, p := range procs {
 		if id := p.id(); !a[id] && (p.PID == leader || p.Start+newborn <= now) {
 			a[id] = true

@@ -35,13 +35,7 @@ func (e *Env) Each(doing string, able func(driver.Driver) bool, do func(driver.D
 			failed = append(failed, err)
 		}
 	}
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return failed
+	return failed.orNil()
 }
 
 // Unanswered tells of a backend that a verb goes on without: always if it is the one that is

@@ -54,6 +54,17 @@ func (e Errors) Error() string {
 	return strings.Join(texts, "; ")
 }
 
+// orNil is the error that e amounts to.
+func (e Errors) orNil() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
 // Each calls f with each argument, also after a failure but not after an interrupt.
 func Each(ctx context.Context, args []string, f func(arg string) error) error {
 	var failed Errors
@@ -65,13 +76,7 @@ func Each(ctx context.Context, args []string, f func(arg string) error) error {
 			break
 		}
 	}
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return failed
+	return failed.orNil()
 }
 
 // Unknown refuses a word that is no command of cmd, and names those that it is like.

@@ -31,7 +31,7 @@ func (d *Dirs) dial(ctx context.Context, name string, pid int, starting bool) (n
 	}
 	defer dir.Close()
 	sweep(dir)
-	began := ticks()
+	began := procstat.Now()
 	door, err := openDoor(dir)
 	if err != nil {
 		return nil, err
@@ -163,12 +163,4 @@ func pids(pid int) ([]int, error) {
 		return nil, errNone // a /proc of another namespace
 	}
 	return chain, nil
-}
-
-// ticks is now in the unit of procstat.Stat.Ticks.
-func ticks() uint64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails on no Linux
-	const perSecond = 100                            // USER_HZ, on every platform of Go's
-	return uint64(now.Nano()) / (1e9 / perSecond)
 }

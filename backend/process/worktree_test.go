@@ -43,12 +43,12 @@ func TestWorktreeOfASession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := spec.Spec{Key: spec.Key(location), Env: map[string]string{"GIT": w.CommonDir(), "DATA": filepath.Join(base, "data")}}
+		s := spec.Spec{Key: spec.Key(location), Env: map[string]string{"GIT": w.CommonDir(), "DATA": filepath.Join(base, "data"), "LOCATION": string(location)}}
 		if err := w.OnMachine(&s); err != nil {
 			t.Fatal(err)
 		}
 		place := provision(t, d, s)
-		must(t, place, `git config user.name 2>/dev/null; echo two >file && git -c user.name=t -c user.email=t@example.com commit -q -am second && git status --short`)
+		must(t, place, `git config user.name 2>/dev/null; echo two >file && git -c user.name=t -c user.email=t@example.com commit -q -am "of $LOCATION" && git status --short`)
 		for _, script := range []string{
 			`echo x >>"$GIT/config"`, `echo x >"$GIT/hooks/post-checkout"`, `echo x >>"$GIT"/worktrees/*/commondir`, `echo x >>"$GIT"/worktrees/*/config.worktree`,
 			`echo x >>"$(echo "$DATA"/worktrees/*/records/*.json)"`, `touch "$DATA/new"`,
@@ -69,7 +69,7 @@ func TestWorktreeOfASession(t *testing.T) {
 		if left, err := w.Remove(within(t), repo.RemoveOptions{}); err != nil || left.Branch != w.Branch {
 			t.Errorf("%s: %+v, %v", location, left, err)
 		}
-		if got := git("log", "-1", "--format=%s", w.Branch); got != "second\n" {
+		if got := git("log", "-1", "--format=%s", w.Branch); got != "of "+string(location)+"\n" {
 			t.Errorf("%s: the branch has %q", location, got)
 		}
 	}

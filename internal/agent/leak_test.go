@@ -25,7 +25,7 @@ func TestThousandCommandsLeaveNothing(t *testing.T) {
 	for range 20 {
 		h.run(command("true"))
 	}
-	before := p.footprint()
+	before := p.steady()
 	for i := range n {
 		if got := h.run(command("true")); got.Exit.Code != 0 {
 			t.Fatalf("command %d: %+v", i, got)
@@ -66,6 +66,21 @@ func (p *place) footprint() footprint {
 		fp.children += len(strings.Fields(string(data)))
 	}
 	return fp
+}
+
+// steady is the footprint once it changes no more: a command's end is told before all that
+// it had is given back, and what is kept in store is made after it.
+func (p *place) steady() footprint {
+	p.t.Helper()
+	last, same := p.footprint(), 0
+	eventually(p.t, "what the guest uses is steady", func() bool {
+		now := p.footprint()
+		if same++; now != last {
+			last, same = now, 0
+		}
+		return same >= 10
+	})
+	return last
 }
 
 // groups are the directories of control groups that the guest holds open.
@@ -123,7 +138,7 @@ func TestTerminalsLeaveNothing(t *testing.T) {
 	p := startPlace(t)
 	h := p.dial("a")
 	h.run(command("true"))
-	before := p.footprint()
+	before := p.steady()
 	for i := range 4 {
 		other := p.dial(fmt.Sprint("client", i))
 		var ids []string
@@ -158,6 +173,7 @@ func TestTerminalsLeaveNothing(t *testing.T) {
 				t.Errorf("kill %s: %v", id, err)
 			}
 		}
+		other.mux.Close()
 	}
 	eventually(t, "descriptors, groups and processes are back to what they were", func() bool {
 		now := p.footprint()

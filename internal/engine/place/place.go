@@ -252,7 +252,7 @@ func (d *Driver) claim(ctx context.Context, auth driver.Authority, c *container.
 	}
 	bounded, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
-	session, err := d.enter(bounded, auth, c)
+	session, err := d.connect(bounded, auth, c)
 	switch {
 	case err == nil:
 		return session, nil

@@ -11,6 +11,11 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
+// thawTries is how often a container is let go on that is suspended again each time. dockerd
+// takes its runtime's reports for news also when they are older than what it did itself: for
+// a moment it calls a container suspended that it has just let go on.
+const thawTries = 10
+
 // Suspend implements driver.Suspender. Sessions and commands of others stay: they stand
 // still.
 func (d *Driver) Suspend(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
@@ -88,16 +93,23 @@ func (d *Driver) enter(ctx context.Context, auth driver.Authority, c *container.
 	return session, err
 }
 
-// connect is enter for those who use the place: one that was suspended since it was looked
-// at goes on.
+// connect is enter for those who mean the place to go on: one that is suspended, since it
+// was looked at or by an engine's account that lags behind what it did, goes on.
 func (d *Driver) connect(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
-	session, err := d.enter(ctx, auth, c)
-	if !errors.Is(err, errSuspended) {
-		return session, err
+	for try := 1; ; try++ {
+		session, err := d.enter(ctx, auth, c)
+		if !errors.Is(err, errSuspended) || try == thawTries {
+			return session, err
+		}
+		if err := d.engine.Thaw(ctx, auth, c.ID); err != nil {
+			return nil, err
+		}
+		c.State.Status = container.StatePaused
+		if try == 1 {
+			continue
+		}
+		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
+			return nil, err
+		}
 	}
-	if err := d.engine.Thaw(ctx, auth, c.ID); err != nil {
-		return nil, err
-	}
-	c.State.Status = container.StatePaused
-	return d.enter(ctx, auth, c)
 }

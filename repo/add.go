@@ -56,6 +56,9 @@ func (r *Repository) add(ctx context.Context, o WorktreeOptions) (*Worktree, err
 		return nil, err
 	}
 	defer unlock()
+	if err := cmp.Or(r.calmHeads(), r.calmRefs()); err != nil {
+		return nil, err
+	}
 	old, err := r.load(o.Name)
 	if err == nil && old != nil && old.Ready {
 		err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("the work tree %q, in %s", o.Name, old.Dir), Hint: "take another name, or work in the one that is there"}
@@ -110,7 +113,7 @@ func (r *Repository) free(ctx context.Context, rec record, o WorktreeOptions) (b
 	case base == "":
 		return "", &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("no commit %q", o.Base), Hint: "want a branch, a tag or a commit's id that git knows in " + r.Dir()}
 	}
-	tip, err := r.commit(ctx, "refs/heads/"+rec.Branch)
+	tip, err := r.tip(ctx, rec.Branch)
 	if err == nil && tip != "" {
 		err = &spec.Error{
 			Code: spec.CodeExists, Err: fmt.Errorf("the branch %s", rec.Branch),
@@ -139,6 +142,7 @@ func (r *Repository) create(ctx context.Context, rec record) (record, error) {
 		return rec, err
 	}
 	add := r.git("worktree", "add", "--quiet", "--lock", "--reason", "of a session of berth", "--no-track", "-b", rec.Branch, "--", rec.Dir, rec.Base)
+	add.long = true
 	if _, err := add.run(ctx); err != nil {
 		return rec, failed(err, spec.CodeUnavailable)
 	}
@@ -240,7 +244,7 @@ func (r *Repository) undo(ctx context.Context, rec record) error {
 			return err
 		}
 	}
-	tip, err := r.commit(ctx, "refs/heads/"+rec.Branch)
+	tip, err := r.tip(ctx, rec.Branch)
 	if err == nil && tip == rec.Base {
 		err = r.deleteBranch(ctx, rec.Branch, tip)
 	}

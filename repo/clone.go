@@ -150,7 +150,7 @@ func (c *Cloned) steps(ctx context.Context, r *remote, o CloneOptions) error {
 	here := &Repository{common: filepath.Join(c.Dir(), ".git"), top: c.Dir()}
 	local := func(args ...string) call {
 		call := here.git(args...)
-		call.dir, call.env = c.Dir(), slices.Concat(call.env, r.env, []string{"GIT_WORK_TREE=" + c.Dir()})
+		call.dir, call.env, call.long = c.Dir(), slices.Concat(call.env, r.env, []string{"GIT_WORK_TREE=" + c.Dir()}), true
 		return call
 	}
 	if byID {

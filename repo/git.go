@@ -23,6 +23,9 @@ const (
 	maxWords = 16 << 10
 	// outputDelay is how long git's output is waited for after its end.
 	outputDelay = 2 * time.Second
+	// patience bounds a run of git that has little to do: one that waits for a pipe which a
+	// place has put where git reads never ends.
+	patience = 2 * time.Minute
 )
 
 // call is one run of git.
@@ -35,6 +38,10 @@ type call struct {
 	config []string
 	// stdout gets the output; nil: it is the answer, of at most maxAnswer bytes.
 	stdout io.Writer
+	// long: it has much to do, and only ctx bounds it.
+	long bool
+	// fatal is what git only warns of, and makes its answer worth nothing; "": nothing.
+	fatal string
 	// scrub takes secrets out of what git says.
 	scrub func(string) string
 }
@@ -43,7 +50,7 @@ type call struct {
 // background.
 var alwaysConfig = []string{
 	"core.hooksPath", os.DevNull, "core.fsmonitor", "false", "core.untrackedCache", "false", "core.splitIndex", "false",
-	"gc.auto", "0", "maintenance.auto", "false", "credential.helper", "", "core.askPass", "",
+	"gc.auto", "0", "maintenance.auto", "false", "credential.helper", "", "core.askPass", "", "worktree.useRelativePaths", "false",
 }
 
 // alwaysEnv has git ask nobody and speak plainly.
@@ -72,7 +79,13 @@ func (c call) run(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "git", c.args...)
+	bounded := ctx
+	if !c.long {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(bounded, "git", c.args...)
 	cmd.Dir, cmd.WaitDelay = c.dir, outputDelay
 	cmd.Env = slices.Concat(inherited(), alwaysEnv, c.env, configEnv(slices.Concat(alwaysConfig, c.config)))
 	group(cmd)
@@ -86,12 +99,16 @@ func (c call) run(ctx context.Context) (string, error) {
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
+	case bounded.Err() != nil:
+		return "", &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("git %s has not ended within %v", c.args[0], patience), Hint: "something in the repository keeps it waiting: see if git works there by hand"}
 	case errors.Is(err, exec.ErrNotFound):
 		return "", &spec.Error{Code: spec.CodeUnsupported, Err: errors.New("there is no git on this machine"), Hint: "install git; it is looked up on PATH"}
 	case errors.As(err, &exit):
 		return "", &gitError{verb: c.args[0], status: exit.ExitCode(), words: c.said(words)}
 	case err != nil:
 		return "", &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("git %s: %w", c.args[0], err)}
+	case c.fatal != "" && bytes.Contains(words.kept, []byte(c.fatal)):
+		return "", &gitError{verb: c.args[0], words: c.said(words)}
 	case answer.over:
 		return "", &spec.Error{Code: spec.CodeTooLarge, Err: fmt.Errorf("git %s said more than %d bytes", c.args[0], maxAnswer)}
 	}

@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -140,5 +142,58 @@ func TestHostileReferences(t *testing.T) {
 	wantCode(t, "links", err, spec.CodeInvalid)
 	if !exists(root + "/precious/w") {
 		t.Error("git has removed a file elsewhere")
+	}
+}
+
+// A pipe in place of a reference, or of the HEAD of another work tree, is refused: git would
+// wait for it with everybody else waiting for git.
+func TestHostilePipes(t *testing.T) {
+	_, r := repository(t)
+	w := add(t, r, repo.WorktreeOptions{Name: "w"})
+	pipe := func(path string) (undo func()) {
+		must(0, os.Rename(path, path+".kept"))
+		must(0, syscall.Mkfifo(path, 0o644))
+		return func() { must(0, os.Rename(path+".kept", path)) }
+	}
+	admins, err := filepath.Glob(w.CommonDir() + "/worktrees/*/HEAD")
+	if err != nil || len(admins) != 1 {
+		t.Fatal(admins, err)
+	}
+	undo := pipe(admins[0])
+	_, err = r.AddWorktree(within(t), repo.WorktreeOptions{Name: "other"})
+	wantCode(t, "a HEAD", err, spec.CodeInvalid)
+	undo()
+	undo = pipe(w.CommonDir() + "/refs/heads/berth/w")
+	_, err = r.AddWorktree(within(t), repo.WorktreeOptions{Name: "other"})
+	wantCode(t, "a reference", err, spec.CodeInvalid)
+	_, err = w.Remove(within(t), repo.RemoveOptions{Force: true})
+	wantCode(t, "a reference, by force", err, spec.CodeInvalid)
+	if !exists(w.Dir) {
+		t.Error("it is removed in part")
+	}
+	undo()
+	if _, err := w.Remove(within(t), repo.RemoveOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory into which git cannot look is not clean; a branch whose commit is gone is not
+// one that is not there.
+func TestWhatCannotBeTold(t *testing.T) {
+	root, r := repository(t)
+	w := add(t, r, repo.WorktreeOptions{Name: "w"})
+	real := must(exec.LookPath("git"))
+	put(t, root+"/bin/git", "#!/bin/sh\ncase $1 in ls-files) echo \"warning: could not open directory 'out/': Permission denied\" >&2;; esac\nexec "+real+" \"$@\"\n")
+	must(0, os.Chmod(root+"/bin/git", 0o755))
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", root+"/bin:"+path)
+	_, err := w.State(within(t))
+	wantCode(t, "a directory that cannot be read", err, spec.CodeInvalid)
+	_, err = w.Remove(within(t), repo.RemoveOptions{})
+	wantCode(t, "a directory that cannot be read, removed", err, spec.CodeInvalid)
+	t.Setenv("PATH", path)
+	put(t, w.CommonDir()+"/refs/heads/berth/w", strings.Repeat("1", 40)+"\n")
+	if left, err := w.Remove(within(t), repo.RemoveOptions{Force: true}); err == nil {
+		t.Errorf("the branch is said to be gone: %+v", left)
 	}
 }

@@ -44,7 +44,7 @@ func (r *remote) authorize(username, token string) error {
 // git is a call that may speak with the host. A log of references would hold who we are.
 func (r *remote) git(dir string, args ...string) call {
 	return call{
-		args: args, dir: dir, env: slices.Concat(r.env, r.secret), scrub: r.scrub,
+		args: args, long: true, dir: dir, env: slices.Concat(r.env, r.secret), scrub: r.scrub,
 		config: append(slices.Clone(r.config), "core.logAllRefUpdates", "false", "submodule.recurse", "false", "core.bigFileThreshold", "16m"),
 	}
 }

@@ -15,6 +15,8 @@ import (
 type RemoveOptions struct {
 	// Force removes what would be lost too, and a branch with commits of its own.
 	Force bool
+	// Alone leaves a work tree that others have joined as it is: ErrJoined.
+	Alone bool
 	// KeepBranch keeps the branch also where that is not needed.
 	KeepBranch bool
 }
@@ -24,6 +26,10 @@ type Removed struct {
 	// Branch is the branch that was kept; "": there is none any more.
 	Branch string `json:"branch,omitempty"`
 }
+
+// ErrJoined is why a work tree is not removed by RemoveOptions.Alone: the cause of a
+// *spec.Error with CodeUnavailable.
+var ErrJoined = errors.New("other sessions have come to work in it")
 
 // LossError is why a work tree is not removed: the cause of a *spec.Error with
 // CodeInvalid.
@@ -64,6 +70,11 @@ func (w *Worktree) remove(ctx context.Context, o RemoveOptions) (Removed, error)
 		return Removed{}, nil
 	case !rec.Ready:
 		return Removed{}, r.undo(ctx, *rec)
+	case o.Alone && rec.Joined:
+		return Removed{}, &spec.Error{Code: spec.CodeUnavailable, Err: ErrJoined}
+	}
+	if err := r.calmRefs(); err != nil {
+		return Removed{}, err
 	}
 	now := r.worktree(*rec)
 	if !o.Force {
@@ -105,7 +116,7 @@ func (w *Worktree) harmless(ctx context.Context) error {
 
 // removeBranch removes the branch, unless it is worth keeping.
 func (w *Worktree) removeBranch(ctx context.Context, o RemoveOptions) (Removed, error) {
-	tip, err := w.repo.commit(ctx, "refs/heads/"+w.Branch)
+	tip, err := w.repo.tip(ctx, w.Branch)
 	if err != nil || tip == "" {
 		return Removed{}, err
 	}
@@ -126,13 +137,8 @@ func (w *Worktree) removeBranch(ctx context.Context, o RemoveOptions) (Removed, 
 // deleteBranch removes a branch that is at a commit. Git follows the links that lead to a
 // branch's files, and a place may have made some.
 func (r *Repository) deleteBranch(ctx context.Context, branch, tip string) error {
-	for _, way := range [][]string{{"refs", "heads", "berth"}, {"logs", "refs", "heads", "berth"}} {
-		for i := range way {
-			at := filepath.Join(append([]string{r.common}, way[:i+1]...)...)
-			if info, err := os.Lstat(at); err == nil && info.Mode().Type() != fs.ModeDir {
-				return &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("%s is no directory", at), Hint: "somebody has changed the repository: look into it"}
-			}
-		}
+	if err := r.calmRefs(); err != nil {
+		return err
 	}
 	_, err := r.git("update-ref", "--no-deref", "-d", "refs/heads/"+branch, tip).run(ctx)
 	return failed(err, spec.CodeUnavailable)

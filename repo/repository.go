@@ -134,14 +134,76 @@ func (r *Repository) git(args ...string) call {
 	return call{args: args, dir: r.common, env: []string{"GIT_DIR=" + r.common, "GIT_COMMON_DIR=" + r.common}}
 }
 
-// commit returns the id of the commit that a name stands for, or "".
+// commit returns the id of the commit that a name stands for; "": it stands for none.
 func (r *Repository) commit(ctx context.Context, name string) (string, error) {
 	id, err := r.git("rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}").run(ctx)
 	var git *gitError
-	if errors.As(err, &git) {
+	if errors.As(err, &git) && git.status == 1 {
 		return "", nil
 	}
-	return strings.TrimSpace(id), err
+	return strings.TrimSpace(id), failed(err, spec.CodeUnavailable)
+}
+
+// tip returns the id of the commit that a branch is at; "": there is no such branch. One
+// whose commit is not there is an error.
+func (r *Repository) tip(ctx context.Context, branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	_, err := r.git("show-ref", "--verify", "--quiet", ref).run(ctx)
+	var git *gitError
+	if errors.As(err, &git) && git.status == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", failed(err, spec.CodeUnavailable)
+	}
+	id, err := r.commit(ctx, ref)
+	if id == "" && err == nil {
+		err = &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("the commit of the branch %s is missing", branch), Hint: "`git update-ref -d " + ref + "` removes the branch, and `git fsck` says what else is missing"}
+	}
+	return id, err
+}
+
+// calmHeads refuses a HEAD of a work tree that git would wait for: it reads all of them when
+// it makes another.
+func (r *Repository) calmHeads() error {
+	all, err := os.ReadDir(filepath.Join(r.common, "worktrees"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fileError(err)
+	}
+	for _, e := range all {
+		head := filepath.Join(r.admin(e.Name()), "HEAD")
+		if info, err := os.Lstat(head); err == nil && !info.Mode().IsRegular() {
+			return oddFile(head)
+		}
+	}
+	return nil
+}
+
+// calmRefs refuses what a place can put among the branches of sessions and their logs and git
+// would wait for, or follow.
+func (r *Repository) calmRefs() error {
+	for _, way := range []string{"refs", "logs/refs"} {
+		top := filepath.Join(r.common, filepath.FromSlash(way), "heads", strings.TrimSuffix(BranchPrefix, "/"))
+		err := filepath.WalkDir(top, func(at string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return fileError(err)
+			case !d.IsDir() && !d.Type().IsRegular():
+				return oddFile(at)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func oddFile(at string) error {
+	return &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("%s is no regular file", at), Hint: "somebody has changed the repository: look into it"}
 }
 
 // lock has all who change work trees of this repository wait for each other.

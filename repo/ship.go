@@ -20,6 +20,9 @@ type Importer interface {
 	Import(ctx context.Context, dir string, r io.Reader, o tree.ImportOptions) (tree.Stats, error)
 }
 
+// LastShipped is the file of a clone that Ship puts last: where it is, all of it is.
+const LastShipped = ".git/HEAD"
+
 // Ship puts the clone into the directory dir of a place, "" being its workdir. One that
 // holds anything is CodeExists. What is put there has nothing of what was needed to get the
 // clone, and nothing of who made it. Symbolic links that may lead out of the tree are left
@@ -36,6 +39,9 @@ func (c *Cloned) Ship(ctx context.Context, to Importer, dir string) (tree.Stats,
 	packed := make(chan error, 1)
 	go func() {
 		err := p.dir(".")
+		if err == nil {
+			err = p.entry(LastShipped)
+		}
 		if err == nil {
 			err = p.tar.Close()
 		}
@@ -81,7 +87,11 @@ func (p *packer) dir(name string) error {
 		if err := p.ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.entry(path.Join(name, e.Name())); err != nil {
+		at := path.Join(name, e.Name())
+		if at == LastShipped {
+			continue
+		}
+		if err := p.entry(at); err != nil {
 			return err
 		}
 	}

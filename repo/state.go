@@ -140,7 +140,7 @@ func (w *Worktree) changes(ctx context.Context, commit string, s *State) error {
 	}
 	c := git("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
 	found := &names{}
-	c.stdout = found
+	c.stdout, c.fatal = found, "could not open directory"
 	if _, err := c.run(ctx); err != nil {
 		return failed(err, spec.CodeInvalid)
 	}

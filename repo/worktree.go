@@ -58,6 +58,8 @@ type record struct {
 	// Ready: it was made. One that is not, and that nobody holds the lock for, is what a
 	// crash has left.
 	Ready bool `json:"ready,omitempty"`
+	// Joined: others than who made it have come to work in it.
+	Joined bool `json:"joined,omitempty"`
 }
 
 const (
@@ -107,6 +109,32 @@ func (r *Repository) Worktree(ctx context.Context, name string) (*Worktree, erro
 		return nil, &spec.Error{Op: "open", Path: r.Dir(), Code: spec.CodeNotFound, Err: fmt.Errorf("the repository has no work tree %q of ours", name), Hint: "`berth worktree ls` lists them"}
 	}
 	return r.worktree(*rec), nil
+}
+
+// Join says that another session than the one that made the work tree works in it too,
+// which from then on nobody removes by RemoveOptions.Alone. One that has been removed
+// meanwhile is CodeNotFound.
+func (w *Worktree) Join(ctx context.Context) error {
+	return spec.Wrap(w.join(ctx), "join", "", "", w.Dir)
+}
+
+func (w *Worktree) join(ctx context.Context) error {
+	unlock, err := w.repo.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := w.repo.load(w.Name)
+	switch {
+	case err != nil:
+		return err
+	case rec == nil || !rec.Ready || !rec.Made.Equal(w.Made):
+		return spec.New(spec.CodeNotFound, "the work tree has been removed")
+	case rec.Joined:
+		return nil
+	}
+	rec.Joined = true
+	return w.repo.store(*rec)
 }
 
 // worktree is what a caller gets of a record.

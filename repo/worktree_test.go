@@ -330,3 +330,32 @@ func TestOnMachineNeedsAWall(t *testing.T) {
 		t.Errorf("without a wall: %v, in %q", err, none.Workdir)
 	}
 }
+
+// A work tree that others have joined is removed only by who means it: the run that made it
+// leaves it as it is.
+func TestJoinedWorktree(t *testing.T) {
+	_, r := repository(t)
+	w := add(t, r, repo.WorktreeOptions{Name: "w"})
+	other, err := r.Worktree(within(t), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := other.Join(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = w.Remove(within(t), repo.RemoveOptions{Alone: true})
+	if wantCode(t, "alone", err, spec.CodeUnavailable); !errors.Is(err, repo.ErrJoined) || !exists(w.Dir) {
+		t.Errorf("alone: %v", err)
+	}
+	if _, err := w.Remove(within(t), repo.RemoveOptions{}); err != nil || exists(w.Dir) {
+		t.Error(err)
+	}
+	wantCode(t, "join what is gone", other.Join(within(t)), spec.CodeNotFound)
+	again := add(t, r, repo.WorktreeOptions{Name: "w"})
+	wantCode(t, "join what was made again", other.Join(within(t)), spec.CodeNotFound)
+	if _, err := again.Remove(within(t), repo.RemoveOptions{Alone: true}); err != nil {
+		t.Error(err)
+	}
+}

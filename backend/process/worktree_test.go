@@ -37,6 +37,7 @@ func TestWorktreeOfASession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	git("worktree", "add", "-q", filepath.Join(base, "other"))
 	d := open(t, options(t))
 	for _, location := range repo.Locations() {
 		w, err := r.AddWorktree(within(t), repo.WorktreeOptions{Name: string(location), Location: location})
@@ -51,6 +52,7 @@ func TestWorktreeOfASession(t *testing.T) {
 		must(t, place, `git config user.name 2>/dev/null; echo two >file && git -c user.name=t -c user.email=t@example.com commit -q -am "of $LOCATION" && git status --short`)
 		for _, script := range []string{
 			`echo x >>"$GIT/config"`, `echo x >"$GIT/hooks/post-checkout"`, `echo x >>"$GIT"/worktrees/*/commondir`, `echo x >>"$GIT"/worktrees/*/config.worktree`,
+			`echo x >>"$GIT"/worktrees/other/commondir`, `echo x >"$GIT"/worktrees/other/config.worktree`,
 			`echo x >>"$(echo "$DATA"/worktrees/*/records/*.json)"`, `touch "$DATA/new"`,
 		} {
 			refused(t, place, script)

@@ -18,7 +18,7 @@
 // directories on the way to what is hidden, protected or writable cannot be moved or
 // removed, and a path is refused that leads to such a thing by a symbolic link which a
 // command can replace. Of the repository of a linked worktree, hooks and configuration
-// that exist are read-only.
+// that exist are read-only, and so is all that it keeps of the other worktrees that it has.
 //
 // # What programs outside obey
 //
@@ -37,8 +37,9 @@
 //
 // Not covered: repositories deeper in the tree but submodules, a name that is a symbolic
 // link (what it leads to is covered, in a root; the link can be replaced), what a
-// configuration includes from elsewhere, and all that a person runs by name: build files,
-// scripts, the programs of the tree.
+// configuration includes from elsewhere, links that a command plants among a repository's
+// refs and logs, through which git outside appends its lines to another file of its user,
+// and all that a person runs by name: build files, scripts, the programs of the tree.
 //
 // # What guard does not stop
 //

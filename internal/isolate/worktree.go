@@ -14,20 +14,25 @@ import (
 // point at each other.
 const maxLinkBytes = 4 << 10
 
+// maxWorktrees is how many other work trees a repository may have whose parts are protected
+// one by one.
+const maxWorktrees = 512
+
 // Repository is what git writes for a linked worktree outside of it.
 type Repository struct {
 	// Dir is the repository's directory; "": there is none.
 	Dir string
 	// Protected are the parts of it by which a program can be made to run outside,
-	// and those that say which repository the worktree belongs to.
+	// those that say which repository the worktree belongs to, and all that it keeps of
+	// other worktrees.
 	Protected []string
 }
 
 // Worktree returns the repository that the linked worktree at dir belongs to, or the
 // zero value. What the files say is believed only where they point at each other, where
 // the repository lies as git itself puts it, belongs to the owner of dir or to the
-// caller, holds neither dir nor one of homes, and lies in none of the writable roots: a
-// command could have made it there, and can write to it anyway.
+// caller, holds neither dir nor one of homes, has at most maxWorktrees others, and lies in
+// none of the writable roots: a command could have made it there, and can write to it anyway.
 func Worktree(dir string, homes, writable []string) Repository {
 	gitDir := linkedGitDir(dir)
 	if gitDir == "" {
@@ -56,6 +61,16 @@ func Worktree(dir string, homes, writable []string) Repository {
 	}
 	for _, name := range []string{"commondir", "config.worktree", "gitdir"} {
 		r.Protected = append(r.Protected, filepath.Join(gitDir, name))
+	}
+	all := filepath.Dir(gitDir)
+	others, err := os.ReadDir(all)
+	if err != nil || len(others) > maxWorktrees {
+		return Repository{}
+	}
+	for _, o := range others {
+		if o.IsDir() && o.Name() != filepath.Base(gitDir) {
+			r.Protected = append(r.Protected, filepath.Join(all, o.Name()))
+		}
 	}
 	if slices.ContainsFunc(r.Protected, isLink) { // it could be replaced
 		return Repository{}

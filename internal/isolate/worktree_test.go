@@ -62,8 +62,8 @@ func forge(t *testing.T, root, common string) {
 // program run outside is read-only in it, and that a work tree cannot name a directory of
 // its choice.
 func TestWorktree(t *testing.T) {
-	got := isolate.Worktree(worktree(t, nil)+"/work", nil, nil)
-	for _, want := range []string{"commondir", "config", "hooks", "config.worktree", "modules", "worktrees/w/commondir", "worktrees/w/config.worktree", "worktrees/w/gitdir"} {
+	got := isolate.Worktree(worktree(t, func(r string) { put(t, r+"/repo/.git/worktrees/other/commondir", "../..\n") })+"/work", nil, nil)
+	for _, want := range []string{"worktrees/other", "commondir", "config", "hooks", "config.worktree", "modules", "worktrees/w/commondir", "worktrees/w/config.worktree", "worktrees/w/gitdir"} {
 		found := false
 		for _, path := range got.Protected {
 			found = found || path == filepath.Join(got.Dir, want)

@@ -61,7 +61,24 @@ func (sb *Sandbox) announce(ctx context.Context, r spec.AuditRecord) (*action, e
 	if err := auditor.Record(ctx, a.record); err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("nothing was done, as it could not be recorded: %w", err)}
 	}
+	if used(r.Kind) {
+		// The recording may have taken so long that the place was suspended meanwhile.
+		sb.sleep.calls.Add(1)
+		if err := sb.wake(ctx); err != nil {
+			a.end(err, nil)
+			return nil, err
+		}
+	}
 	return a, nil
+}
+
+// used reports whether something of a kind is asked of the place itself, which has to run.
+func used(kind spec.AuditKind) bool {
+	switch kind {
+	case spec.AuditSuspend, spec.AuditResume, spec.AuditSnapshot, spec.AuditClose, spec.AuditDestroy:
+		return false
+	}
+	return true
 }
 
 // end records what became of it; what adds to the record. What was asked stands in the

@@ -96,8 +96,30 @@ func (sb *Sandbox) sleepWhenIdle(ctx context.Context, after time.Duration) {
 			return
 		}
 		wait = after
-		if session := sb.started(); session != nil && !sb.sleep.asleep.Load() {
+		switch session := sb.started(); {
+		case session == nil:
+		case sb.sleep.asleep.Load():
+			sb.findAwake(ctx)
+		default:
 			wait = sb.fallAsleep(ctx, session, calls, after)
+		}
+	}
+}
+
+// findAwake finds out that a place runs that counts as suspended: that may have failed, and
+// others may have resumed it.
+func (sb *Sandbox) findAwake(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sleepTime)
+	defer cancel()
+	sb.sleep.turn <- struct{}{}
+	defer func() { <-sb.sleep.turn }()
+	owned, err := sb.driver.Owned(ctx)
+	if err != nil {
+		return
+	}
+	for _, o := range owned {
+		if o.ID == sb.ID() && o.State == spec.StateRunning {
+			sb.sleep.asleep.Store(false)
 		}
 	}
 }

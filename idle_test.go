@@ -46,7 +46,7 @@ func wantCalls(t *testing.T, d suspender, want string) {
 	t.Helper()
 	var got []string
 	for _, call := range strings.Split(d.log(), ", ") {
-		if call != "probe" && call != "provision" && call != "status" {
+		if call != "probe" && call != "provision" && call != "status" && call != "owned" {
 			got = append(got, call)
 		}
 	}
@@ -89,6 +89,59 @@ func TestSuspendWhenIdleResumes(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		detach(t, sb)
 		wantCalls(t, d, "suspend, resume, start, start, suspend, resume, close")
+	})
+}
+
+// roused is a driver whose place has been resumed by others, as far as its list says.
+type roused struct{ suspender }
+
+func (r roused) Owned(context.Context) ([]spec.Owned, error) {
+	return []spec.Owned{{Key: "k", ID: "fk_1", State: spec.StateRunning}}, nil
+}
+
+// A place that others have resumed, or that was not suspended after all, is suspended again
+// when it is not used.
+func TestSuspendWhenIdleAgain(t *testing.T) {
+	for name, failure := range map[string]error{"resumed": nil, "failed": spec.New(spec.CodeUnavailable, "no answer")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := suspender{newFake(), func() error { return failure }}
+				d.caps.Suspend = true
+				d.status = spec.Status{Clients: 1, UnusedFor: time.Hour}
+				sb, err := berth.Provision(t.Context(), roused{d}, spec.Spec{Key: "k"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := sb.SuspendWhenIdle(time.Minute); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(200 * time.Second) // suspended, found awake, suspended
+				detach(t, sb)
+				wantCalls(t, d, "suspend, suspend, resume, close")
+			})
+		})
+	}
+}
+
+// slowAuditor takes its time to record that something begins.
+type slowAuditor struct{ time.Duration }
+
+func (a slowAuditor) Record(_ context.Context, r spec.AuditRecord) error {
+	if !r.Ended && r.Kind == spec.AuditCommand {
+		time.Sleep(a.Duration)
+	}
+	return nil
+}
+
+// A call that is recorded for so long that the place is suspended meanwhile resumes it: it
+// is not sent to a place that stands still.
+func TestSlowRecordMeetsSuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sb, d := sleepy(t, nil)
+		sb.Audit(slowAuditor{5 * time.Minute})
+		run(t, sb)
+		detach(t, sb)
+		wantCalls(t, d, "suspend, resume, start, close")
 	})
 }
 

@@ -12,10 +12,13 @@ func (w *watcher) take(e event) {
 	d := w.dirs[e.wd]
 	switch {
 	case e.mask == 0:
-	case e.is(unix.IN_Q_OVERFLOW) && w.top == nil:
-		w.out.Lose()
 	case e.is(unix.IN_Q_OVERFLOW):
-		w.readAgain()
+		w.lookBeside()
+		if w.top == nil {
+			w.out.Lose()
+		} else {
+			w.readAgain()
+		}
 	case e.wd == w.parent:
 		w.takeBeside(e)
 	case d == nil:
@@ -165,6 +168,16 @@ func (w *watcher) reattach(c, into *dir, name string) {
 		into.children = map[string]*dir{}
 	}
 	into.children[name] = c
+}
+
+// lookBeside finds out whether what is watched is gone, of which the queue may have had no
+// room to tell.
+func (w *watcher) lookBeside() {
+	if w.parent < 0 {
+		return // it is looked at now and then
+	}
+	st, err := sys.Lstat(w.place.Dir, w.place.Base)
+	w.gone = w.gone || err != nil || w.top != nil && !sys.SameFile(&st, &w.inode)
 }
 
 // takeBeside takes an event of the directory that holds what is watched.

@@ -35,8 +35,10 @@ type Status struct {
 	// that it hides from them, as they were when the guest started; empty where
 	// there is no such wall.
 	Writable, Hidden []string
-	// Mounts are those of the spec, of a place that is a container.
-	Mounts []Mount
+	// Image, User, Workdir and Mounts are what a place that is a container was made from and
+	// with. User is as engines write it: a name or a number, maybe with :GROUP; "": root.
+	Image, User, Workdir string
+	Mounts               []Mount
 	// Limits are those in force; 0: none.
 	Limits Limits
 	// MemoryBytes is what the place uses now, MemoryPeakBytes the most that it has used

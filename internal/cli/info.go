@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strconv"
@@ -75,7 +76,12 @@ type statusLine struct {
 	// those that are hidden from them.
 	Writes []string `json:"writes,omitempty"`
 	Hides  []string `json:"hides,omitempty"`
-	// Mounts and Ports are what a container has of the engine's machine, and shows there.
+	// Image, User and Workdir are what a container was made from and with; Mounts and Ports
+	// what it has of the engine's machine, and shows there.
+	Image   string `json:"image,omitempty"`
+	User    string `json:"user,omitempty"`
+	Workdir string `json:"workdir,omitempty"`
+
 	Mounts []spec.Mount         `json:"mounts,omitempty"`
 	Ports  []spec.PublishedPort `json:"ports,omitempty"`
 	// Limits are those in force; what follows is what the place uses of its memory.
@@ -108,7 +114,7 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	}
 	if a.JSON {
 		line := newStatusLine(st)
-		line.Mounts, line.Ports = st.Mounts, ports
+		line.Ports = ports
 		return a.Print(capsLine{Name: d.Name(), Caps: &caps, Key: sb.Key(), ID: sb.ID(), Status: line})
 	}
 	rows := [][]string{
@@ -134,14 +140,18 @@ func (a *app) infoSandbox(cmd *cobra.Command, name string) error {
 	for _, path := range st.Hidden {
 		rows = append(rows, []string{"hides", path})
 	}
-	rows = append(rows, outsideRows(st.Mounts, ports)...)
+	rows = append(rows, outsideRows(st, ports)...)
 	return a.Table(rows)
 }
 
-// outsideRows says what a container has of the engine's machine, and shows there.
-func outsideRows(mounts []spec.Mount, ports []spec.PublishedPort) [][]string {
+// outsideRows says what a container was made from, what it has of the engine's machine, and
+// what it shows there.
+func outsideRows(st spec.Status, ports []spec.PublishedPort) [][]string {
 	var rows [][]string
-	for _, m := range mounts {
+	if st.Image != "" {
+		rows = append(rows, []string{"image", st.Image}, []string{"user", cmp.Or(st.User, "root")}, []string{"workdir", st.Workdir})
+	}
+	for _, m := range st.Mounts {
 		text := m.Source + " at " + m.Target
 		if m.ReadOnly {
 			text += ", read-only"
@@ -188,7 +198,7 @@ func newStatusLine(st spec.Status) *statusLine {
 	return &statusLine{
 		State: st.State, Started: st.Started, UptimeMS: st.Uptime.Milliseconds(), Clients: st.Clients, Commands: st.Commands,
 		IdleInMS: left(st.IdleIn), ExpiresInMS: left(st.ExpiresIn), UnusedForMS: st.UnusedFor.Milliseconds(), GuestVersion: st.GuestVersion, Notice: st.Notice,
-		Writes: st.Writable, Hides: st.Hidden,
+		Writes: st.Writable, Hides: st.Hidden, Image: st.Image, User: st.User, Workdir: st.Workdir, Mounts: st.Mounts,
 		Limits: st.Limits, MemoryBytes: st.MemoryBytes, MemoryPeakBytes: st.MemoryPeakBytes, OOMKills: st.OOMKills,
 	}
 }

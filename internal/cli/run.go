@@ -107,6 +107,7 @@ func (a *app) run(cmd *cobra.Command, place *placeFlags, flags *commandFlags, re
 		}
 		if failed := verb.Cleanup(cmd.Context(), end); failed != nil {
 			a.Note("run: the sandbox was not tidied up, its guest will end it: %v", failed)
+			kept = true // it may still work there
 		}
 	}()
 	return a.execute(cmd, sb, c, flags.noStdin)

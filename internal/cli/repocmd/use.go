@@ -1,6 +1,7 @@
 package repocmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -83,7 +84,8 @@ func (f *Flags) Begin(ctx context.Context, env *verb.Env, s *berth.Spec, b all.B
 	return u, nil
 }
 
-// find finds the work tree, or makes it.
+// find finds the work tree, or makes it. One that others have made is kept for as long as
+// they or we may work in it: until somebody removes it by its verb.
 func (u *Use) find(ctx context.Context) error {
 	r, err := u.flags.from.open(u.env)
 	if err != nil {
@@ -94,12 +96,15 @@ func (u *Use) find(ctx context.Context) error {
 	if u.made = err == nil; u.made {
 		u.env.Detail("the work tree %s is in %s", o.Name, u.worktree.Dir)
 	}
-	if spec.CodeOf(err) == spec.CodeExists {
-		if w, found := r.Worktree(ctx, o.Name); found == nil {
-			u.worktree, err = w, nil
-		}
+	if spec.CodeOf(err) != spec.CodeExists {
+		return err
 	}
-	return err
+	w, found := r.Worktree(ctx, o.Name)
+	if spec.CodeOf(found) == spec.CodeNotFound {
+		return err // what stands in the way is no work tree of ours
+	}
+	u.worktree = w
+	return cmp.Or(found, w.Join(ctx))
 }
 
 // Provision makes a sandbox, or finds the one that there is, and puts the clone into it. One
@@ -120,7 +125,8 @@ func (u *Use) Provision(ctx context.Context, d driver.Driver, provision func() (
 		return sb, nil
 	}
 	end := sb.Destroy
-	if slices.ContainsFunc(before, func(o berth.Owned) bool { return o.ID == sb.ID() }) {
+	// One that holds something has it from somebody else, who may work in it.
+	if spec.CodeOf(err) == spec.CodeExists || slices.ContainsFunc(before, func(o berth.Owned) bool { return o.ID == sb.ID() }) {
 		end = sb.Detach
 	}
 	if failed := verb.Cleanup(ctx, end); failed != nil {
@@ -129,16 +135,15 @@ func (u *Use) Provision(ctx context.Context, d driver.Driver, provision func() (
 	return nil, err
 }
 
-// fill puts a clone into a sandbox that has none.
+// fill puts a clone into a sandbox that has none. One that is whole has its HEAD, which comes
+// last.
 func (u *Use) fill(ctx context.Context, sb *berth.Sandbox) error {
-	for info, err := range sb.Files().Names(ctx, ".", files.NamesOptions{}) {
-		switch {
-		case err != nil:
-			return err
-		case info.Name == ".git":
-			u.env.Detail("the sandbox has a clone")
-			return nil
-		}
+	switch _, err := sb.Files().Stat(ctx, repo.LastShipped, files.StatOptions{}); {
+	case err == nil:
+		u.env.Detail("the sandbox has a clone")
+		return nil
+	case !errors.Is(err, spec.ErrFileNotFound) && !errors.Is(err, spec.ErrNotDirectory):
+		return err
 	}
 	from := u.flags.clone
 	if !strings.Contains(from, "://") && isDir(from) {
@@ -190,12 +195,15 @@ func (u *Use) End(ctx context.Context, keep bool) {
 	}
 	var left repo.Removed
 	err := verb.Cleanup(ctx, func(ctx context.Context) (err error) {
-		left, err = u.worktree.Remove(ctx, repo.RemoveOptions{})
+		left, err = u.worktree.Remove(ctx, repo.RemoveOptions{Alone: true})
 		return err
 	})
 	var loss *repo.LossError
-	if errors.As(err, &loss) {
-		err = loss // the rest is said anyway
+	switch { // the rest is said anyway
+	case errors.As(err, &loss):
+		err = loss
+	case errors.Is(err, repo.ErrJoined):
+		err = repo.ErrJoined
 	}
 	switch {
 	case err != nil:

@@ -28,6 +28,7 @@ func (d *Driver) session(s *guest.Session, auth driver.Authority, c *container.I
 // Status implements driver.Session.
 func (s *session) Status(ctx context.Context) (spec.Status, error) {
 	st, err := s.Session.Status(ctx)
+	st.Image, st.User, st.Workdir = s.place.Config.Image, s.place.Config.User, s.place.Config.Labels[labelWorkdir]
 	st.Mounts = mounts.Of(s.place, directDir)
 	return st, err
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -240,14 +241,32 @@ func TestDialCutIsNoEnd(t *testing.T) {
 	}
 }
 
+// words are what a program says, which may be read while it speaks.
+type words struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.String()
+}
+
 // startForward starts a forward and returns the address on which it listens here.
-func startForward(t *testing.T, forward *exec.Cmd) (local string, complaints *bytes.Buffer) {
+func startForward(t *testing.T, forward *exec.Cmd) (local string, complaints *words) {
 	t.Helper()
 	said, err := forward.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	complaints = &bytes.Buffer{}
+	complaints = &words{}
 	forward.Stderr = complaints
 	if err := forward.Start(); err != nil {
 		t.Fatal(err)
@@ -323,12 +342,16 @@ func TestForwardOutlivesAShortage(t *testing.T) {
 		}
 		conns = append(conns, conn)
 	}
-	time.Sleep(time.Second) // there is no sign of a shortage but the note, which is read at the end
+	const note = "whoever comes waits"
+	for late := time.Now().Add(30 * time.Second); !strings.Contains(complaints.String(), note) && time.Now().Before(late); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(time.Second) // the shortage goes on, and nothing more is said
 	for _, conn := range conns {
 		conn.Close()
 	}
 	_ = forward.Process.Signal(syscall.SIGINT)
-	if status := statusOf(t, forward.Wait()); status != 0 || strings.Count(complaints.String(), "whoever comes waits") != 1 {
+	if status := statusOf(t, forward.Wait()); status != 0 || strings.Count(complaints.String(), note) != 1 {
 		t.Errorf("forward ended with %d, and said %q", status, complaints)
 	}
 }

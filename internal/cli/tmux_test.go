@@ -78,7 +78,7 @@ func (p *pane) settle() string {
 		if now := p.screen(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 400*time.Millisecond {
+		if time.Since(since) > time.Second {
 			return last
 		}
 	}
@@ -230,8 +230,13 @@ func driveShell(t *testing.T, p *pane, vim string) {
 	p.line(`clear; printf '\033[5;10r\033[4h\033[?6h\033[?2004h'`)
 	p.settle()
 	const modes = "#{scroll_region_upper} #{scroll_region_lower} #{insert_flag} #{origin_flag}"
-	if got := p.tmux("display-message", "-p", modes); got != "4 9 1 1\n" {
-		t.Errorf("region, insert and origin mode as the program has set them: %s", got)
+	set := p.tmux("display-message", "-p", modes)
+	for late := time.Now().Add(30 * time.Second); set != "4 9 1 1\n"; set = p.tmux("display-message", "-p", modes) {
+		if time.Now().After(late) {
+			t.Errorf("region, insert and origin mode as the program has set them: %s", set)
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	p.keys("printf '\\033]0;half'; echo 1 > kept", "Enter", "C-p", "C-q")
 	p.wait(`detached;`)

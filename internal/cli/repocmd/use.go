@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,14 +126,20 @@ func (u *Use) Provision(ctx context.Context, d driver.Driver, provision func() (
 		return sb, nil
 	}
 	end := sb.Destroy
-	// One that holds something has it from somebody else, who may work in it.
-	if spec.CodeOf(err) == spec.CodeExists || slices.ContainsFunc(before, func(o berth.Owned) bool { return o.ID == sb.ID() }) {
+	if slices.ContainsFunc(before, func(o berth.Owned) bool { return o.ID == sb.ID() }) || spec.CodeOf(err) == spec.CodeExists && u.beingFilled(ctx, sb) {
 		end = sb.Detach
 	}
 	if failed := verb.Cleanup(ctx, end); failed != nil {
 		u.env.Note("the sandbox without its clone was not removed: %v", failed)
 	}
 	return nil, err
+}
+
+// beingFilled reports whether a sandbox holds a part of a clone: that of another run, which
+// got there first.
+func (u *Use) beingFilled(ctx context.Context, sb *berth.Sandbox) bool {
+	_, err := sb.Files().Stat(ctx, path.Dir(repo.LastShipped), files.StatOptions{})
+	return err == nil
 }
 
 // fill puts a clone into a sandbox that has none. One that is whole has its HEAD, which comes

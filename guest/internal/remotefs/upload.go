@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/guest/internal/ask"
@@ -70,8 +71,9 @@ func (u *upload) fault() error {
 }
 
 // failed says why there is no reply: a guest that has not got everything when the
-// connection breaks discards what it has, so that nothing has changed.
-func (u *upload) failed(err error) error { return u.st.Failed(u.out.ctx, err, u.complete()) }
+// connection breaks discards what it has, so that nothing has changed. A write of the end
+// that failed may have gone out all the same.
+func (u *upload) failed(err error) error { return u.st.Failed(u.out.ctx, err, u.out.ending.Load()) }
 
 // abortTimeout is how long the guest has to clean up after an upload that the source
 // has failed.
@@ -118,6 +120,8 @@ type frames struct {
 	st   ask.Stream
 	quit chan struct{} // closed when nobody asks any more
 	buf  []byte
+
+	ending atomic.Bool // the end may have gone out
 }
 
 // errNobody ends what nobody waits for.
@@ -189,6 +193,7 @@ func (f *frames) finish() error {
 	var last bytes.Buffer
 	_, _ = wire.WriteData(&last, f.buf, cap(f.buf))
 	_ = wire.WriteEnd(&last)
+	f.ending.Store(true)
 	_, err := f.st.Write(last.Bytes())
 	return err
 }

@@ -109,7 +109,7 @@ func wantNothingLeft(t *testing.T, o docker.Options) {
 	if err != nil || len(containers.Items) > 0 {
 		t.Errorf("containers left: %+v (%v)", containers.Items, err)
 	}
-	helpers, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", "dev.berth.helper")})
+	helpers, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", "dev.berth.helper=true")})
 	if err != nil || len(helpers.Items) > 0 {
 		t.Errorf("helpers left: %+v (%v)", helpers.Items, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth"
 	"github.com/berth-dev/berth/driver"
@@ -373,6 +374,124 @@ func TestOneSnapshotOfAnID(t *testing.T) {
 		t.Errorf("%d were taken, %+v are there (%v); want one", taken, list, err)
 	}
 	if err := berth.RemoveSnapshot(ctx, d, "one", berth.ReapOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Several snapshots of one place at one moment, of several clients, are all taken, one after
+// the other, and the place is afterwards as it was, running or suspended. Of those that are
+// under way while somebody uses the place each is whole or says that it is not.
+func TestSnapshotsOfOnePlaceAtOnce(t *testing.T) {
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	s, d := busybox(t), newDriver(t, o)
+	sb := provision(t, d, s)
+	state := func() spec.State {
+		owned, err := d.Owned(ctx)
+		if err != nil || len(owned) != 1 {
+			t.Fatalf("owned: %+v, %v", owned, err)
+		}
+		return owned[0].State
+	}
+	atOnce := func(want spec.State, may error, drivers ...driver.Driver) {
+		t.Helper()
+		var taking sync.WaitGroup
+		for i := range 4 {
+			taking.Go(func() {
+				snap, err := drivers[i%len(drivers)].(driver.Snapshotter).Snapshot(ctx, s.Key, driver.SnapshotOptions{})
+				if err != nil && (may == nil || !errors.Is(err, may)) {
+					t.Errorf("snapshot %d: %v (%s)", i, err, spec.HintOf(err))
+				}
+				if err == nil {
+					if err := berth.RemoveSnapshot(ctx, d, snap.ID, berth.ReapOptions{}); err != nil {
+						t.Errorf("remove: %v", err)
+					}
+				}
+			})
+		}
+		taking.Wait()
+		if got := state(); got != want {
+			t.Errorf("it is %s; want it %s", got, want)
+		}
+	}
+	other, third := newDriver(t, o), newDriver(t, o)
+	atOnce(spec.StateRunning, nil, d, other, third)
+	if err := sb.Suspend(ctx); err != nil {
+		t.Fatal(err)
+	}
+	atOnce(spec.StatePaused, nil, d, other, third)
+	if err := sb.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	using, stop := context.WithCancel(ctx)
+	used := make(chan struct{})
+	go func() {
+		defer close(used)
+		for using.Err() == nil {
+			session, err := d.Attach(using, s.Key, driver.AttachOptions{})
+			if err == nil {
+				_ = session.Close(using)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	atOnce(spec.StateRunning, spec.ErrUnavailable, d)
+	stop()
+	<-used
+	changed := s
+	changed.Workdir = "/another"
+	for _, tt := range []struct {
+		name string
+		do   func() error
+		err  error
+		want spec.State
+	}{
+		{"it is suspended", func() error { return other.(driver.Suspender).Suspend(ctx, s.Key, driver.ReapOptions{}) }, nil, spec.StatePaused},
+		{"it is resumed", func() error { return other.(driver.Suspender).Resume(ctx, s.Key, driver.ReapOptions{}) }, nil, spec.StateRunning},
+		{"another is asked for", func() error { _, err := berth.Provision(ctx, other, changed); return err }, spec.ErrSpecMismatch, spec.StateRunning},
+	} {
+		if err := sb.Resume(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.(driver.Snapshotter).Snapshot(ctx, s.Key, driver.SnapshotOptions{Progress: func(spec.Progress) {
+			if err := tt.do(); !errors.Is(err, tt.err) {
+				t.Errorf("%s meanwhile: %v; want %v", tt.name, err, tt.err)
+			}
+		}})
+		wantIs(t, "a snapshot while "+tt.name, err, spec.ErrUnavailable)
+		if got := state(); got != tt.want {
+			t.Errorf("%s meanwhile, and it is %s; want it %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A place whose snapshot was cut off with its client can be kept by another one, which takes
+// over as the first shows no sign of life.
+func TestSnapshotTakesOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("somebody is waited for who has died")
+	}
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	s, d, api := busybox(t), newDriver(t, o), engine.Client(t)
+	sb := provision(t, d, s)
+	_, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name:   "berth-snap-of-" + sb.ID(),
+		Config: &container.Config{Image: s.Image, Cmd: []string{"true"}, Labels: map[string]string{"dev.berth.snapshot-owner": o.Owner}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if _, err := sb.Snapshot(brief, berth.SnapshotOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the other may live: %v; want the context's error", err)
+	}
+	snap, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
+	if err != nil {
+		t.Fatalf("%v (%s)", err, spec.HintOf(err))
+	}
+	if err := berth.RemoveSnapshot(ctx, d, snap.ID, berth.ReapOptions{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -141,3 +141,45 @@ func TestSuspendedPlaceEnds(t *testing.T) {
 		t.Errorf("owned: %+v, %v; want none", owned, err)
 	}
 }
+
+// A call that is refused leaves a suspended place suspended.
+func TestRefusedCallLeavesItSuspended(t *testing.T) {
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	s, d := busybox(t), newDriver(t, o)
+	sb := provision(t, d, s)
+	snap, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = berth.RemoveSnapshot(context.Background(), d, snap.ID, berth.ReapOptions{}) })
+	// What is mounted into a volume of the place cannot be told from what is in that.
+	kept := s
+	kept.Key, kept.Hardening.ReadOnlyRoot = "kept", true
+	kept.Mounts = []spec.Mount{{Source: t.TempDir(), Target: "/workspace/m"}}
+	other := provision(t, d, kept)
+	for _, sb := range []*berth.Sandbox{sb, other} {
+		if err := sb.Suspend(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantSuspended := func(what string) {
+		t.Helper()
+		owned, err := d.Owned(ctx)
+		if err != nil || len(owned) != 2 || owned[0].State != spec.StatePaused || owned[1].State != spec.StatePaused {
+			t.Errorf("%s: %+v, %v; want both paused", what, owned, err)
+		}
+	}
+	changed := s
+
+	changed.Workdir = "/another"
+	_, err = berth.Provision(ctx, d, changed)
+	wantIs(t, "provision of another spec", err, spec.ErrSpecMismatch)
+	wantSuspended("after that")
+	_, err = berth.Restore(ctx, d, snap.ID, berth.Spec{Key: s.Key}, berth.ProvisionOptions{})
+	wantIs(t, "restore onto it", err, spec.ErrExists)
+	wantSuspended("after that")
+	_, err = d.(driver.Snapshotter).Snapshot(ctx, kept.Key, driver.SnapshotOptions{})
+	wantIs(t, "snapshot of what cannot be kept", err, spec.ErrUnsupported)
+	wantSuspended("after that")
+}

@@ -153,7 +153,7 @@ var laws = []law{
 	{"backend/process", []string{"driver", "guest", "spec", "files", "internal/environ", "internal/place", "internal/isolate", "internal/cgroup", "internal/idmap"}, []string{"golang.org/x/sys/"}, "a backend imports driver, guest and its own SDK, never another backend, the root or the server"},
 	{"internal/engine/address", []string{"spec"}, nil, "address finds an engine and connects: spec and the standard library only"},
 	{"internal/engine/ondemand", []string{"driver", "spec"}, []string{"golang.org/x/sys/"}, "ondemand starts an engine's service: it knows no API"},
-	{"internal/engine", []string{"driver", "spec", "internal/engine/address"}, []string{"github.com/moby/", "github.com/containerd/errdefs", "github.com/opencontainers/"}, "engine speaks with a container engine and knows no guest"},
+	{"internal/engine", []string{"driver", "spec", "internal/engine/address"}, []string{"github.com/moby/", "github.com/containerd/errdefs", "github.com/opencontainers/", "golang.org/x/sync/"}, "engine speaks with a container engine and knows no guest"},
 	{"internal/engine/image/buildkit", []string{"spec"}, []string{"github.com/moby/moby/client"}, "buildkit is a session and a log: it knows no image"},
 	{"internal/engine/image", []string{"driver", "spec", "internal/engine", "internal/engine/image/buildkit", "internal/engine/snapshot"}, []string{"github.com/moby/", "github.com/containerd/errdefs", "github.com/opencontainers/", "github.com/distribution/reference"}, "image is the images of an engine: it knows no guest and no place"},
 	{"internal/engine/account", []string{"spec"}, nil, "account reads what an image says of users: spec only"},

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -40,6 +42,24 @@ type Dialect struct {
 	// of what is in a volume says nothing of its owner, and an image that is committed of a
 	// container declares its volumes, so that those of a place cannot be kept in one.
 	VolumesApart bool
+}
+
+// NormalCaps brings capabilities into one form - upper case, no prefix, sorted, each
+// once - in a fresh slice. ALL absorbs the rest.
+func NormalCaps(in []string) ([]string, error) {
+	var out []string
+	for _, c := range in {
+		c = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(c)), "CAP_")
+		if c == "" || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+			return nil, spec.New(spec.CodeInvalid, fmt.Sprintf("capability %.64q: not a name", c))
+		}
+		out = append(out, c)
+	}
+	if slices.Contains(out, "ALL") {
+		return []string{"ALL"}, nil
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // Dropped reports whether the capabilities that an engine reports as dropped are those

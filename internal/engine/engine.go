@@ -23,8 +23,8 @@ const (
 	// stop and a removal, which may have to wait for the kernel.
 	requestLimit = 30 * time.Second
 	ProcessLimit = 2 * time.Minute
-	// CleanupLimit bounds what is tidied up after the caller has gone.
-	CleanupLimit = 15 * time.Second
+	// cleanupLimit bounds what is tidied up after the caller has gone.
+	cleanupLimit = 15 * time.Second
 )
 
 // Engine is the one way to an engine: every request passes through Do. It is safe for
@@ -35,7 +35,8 @@ type Engine struct {
 	api *client.Client
 	at  *address.Address
 
-	gates gates
+	gates *gates
+	turns turns
 
 	recognised atomic.Bool // it has said that it is an engine
 
@@ -78,7 +79,7 @@ func New(d Dialect, o address.Options) (*Engine, error) {
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeInvalid, Err: fmt.Errorf("engine address %.128q: %w", at.Host, err), Hint: d.NamedHint}
 	}
-	return &Engine{Dialect: d, api: api, at: at}, nil
+	return &Engine{Dialect: d, api: api, at: at, gates: newGates()}, nil
 }
 
 // dialError is a connection that was never made: nothing was sent. Its text says
@@ -101,8 +102,8 @@ type Call struct {
 // code. What the SDK sends on its own before the first request, to agree on a
 // version, reads only.
 func (e *Engine) Do(ctx context.Context, c Call, send func(context.Context, *client.Client) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ended(ctx)
 	}
 	if err := c.Authority.Check(ctx); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (e *Engine) Do(ctx context.Context, c Call, send func(context.Context, *cli
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return ended(ctx)
 	case bounded.Err() != nil:
 		err = fmt.Errorf("no answer in %v", limit)
 	}
@@ -131,6 +132,23 @@ func (e *Engine) Do(ctx context.Context, c Call, send func(context.Context, *cli
 		return e
 	}
 	return e.classify(c, err)
+}
+
+// errNoCleanup is why a context of Cleanup has ended.
+var errNoCleanup = &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the engine has not done within %v what must be done whatever becomes of the call", cleanupLimit)}
+
+// Cleanup returns the context of what is tidied up, or finished, also where the caller has
+// gone. When it takes too long its error is not one that the caller knows as his own.
+func Cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.WithoutCancel(ctx), cleanupLimit, errNoCleanup)
+}
+
+// ended is the error of a context that has ended.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause == errNoCleanup {
+		return cause
+	}
+	return ctx.Err()
 }
 
 // recognise asks once whether what answers is an engine that this program can speak to,

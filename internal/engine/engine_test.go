@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine/address"
@@ -61,5 +63,73 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, want) || errors.Is(want, spec.ErrNoSpace) && !strings.Contains(spec.HintOf(err), "berth prune") {
 			t.Errorf("%s: %v (hint %q); want %v", answer, err, spec.HintOf(err), want)
 		}
+	}
+}
+
+// A container that cannot be frozen, as a program is being started in it, is waited for as
+// long as the caller has time; what is tidied up says that the engine took too long, and
+// never that the caller did.
+func TestGateIsWaitedForInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &Engine{Dialect: Docker(), at: &address.Address{}, gates: newGates()}
+		gate := e.gates.of("c")
+		if err := gate.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := e.Freeze(ctx, driver.Authority{}, "c"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("freeze: %v; want the caller's deadline", err)
+		}
+		cleanup, cancel := Cleanup(ctx)
+		defer cancel()
+		if err := e.Freeze(cleanup, driver.Authority{}, "c"); !errors.Is(err, spec.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("freeze, tidying up: %v; want unavailable", err)
+		}
+		gate.Release(1)
+		if err := gate.Acquire(t.Context(), wholeGate); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Exec(ctx, driver.Authority{}, "c", []string{"true"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("exec while it is being frozen: %v; want the caller's deadline", err)
+		}
+	})
+}
+
+// Of those who want a turn of one name one has it at a time, whoever gives up waiting is out
+// of the way, and another name's turn is another one.
+func TestTurn(t *testing.T) {
+	e, ctx := &Engine{}, t.Context()
+	done, err := e.Turn(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := e.Turn(ctx, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := e.Turn(over, "a"); err != context.Canceled {
+		t.Errorf("%v; want the context's error", err)
+	}
+	next := make(chan func())
+	go func() {
+		done, err := e.Turn(ctx, "a")
+		if err != nil {
+			t.Error(err)
+		}
+		next <- done
+	}()
+	select {
+	case <-next:
+		t.Error("two have the turn")
+	case <-time.After(10 * time.Millisecond):
+	}
+	done()
+	(<-next)()
+	if len(e.turns.of) > 0 {
+		t.Errorf("kept: %v", e.turns.of)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"hash/fnv"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/semaphore"
 )
 
 // Exec starts a program inside a container and returns its stdin and stdout. The container
@@ -18,8 +20,10 @@ import (
 // Then it answers no Inspect, and after one of those no Thaw either.
 func (e *Engine) Exec(ctx context.Context, auth driver.Authority, id string, argv []string) (io.ReadWriteCloser, error) {
 	gate := e.gates.of(id)
-	gate.RLock()
-	started := sync.OnceFunc(gate.RUnlock)
+	if gate.Acquire(ctx, 1) != nil {
+		return nil, ended(ctx)
+	}
+	started := sync.OnceFunc(func() { gate.Release(1) })
 	exec, err := e.execCreate(ctx, auth, id, argv)
 	if err != nil {
 		started()
@@ -33,14 +37,24 @@ func (e *Engine) Exec(ctx context.Context, auth driver.Authority, id string, arg
 	return &starting{stream, started}, nil
 }
 
-// gates keep what is started in a container apart from its freezing; several containers may
-// share one.
-type gates [64]sync.RWMutex
+// gates keep what is started in a container, which takes 1 of a gate, apart from its
+// freezing, which takes all of it; several containers may share one.
+type gates [64]*semaphore.Weighted
 
-func (g *gates) of(id string) *sync.RWMutex {
+const wholeGate = math.MaxInt64
+
+func newGates() *gates {
+	var g gates
+	for i := range g {
+		g[i] = semaphore.NewWeighted(wholeGate)
+	}
+	return &g
+}
+
+func (g *gates) of(id string) *semaphore.Weighted {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // to memory
-	return &g[h.Sum32()%uint32(len(g))]
+	return g[h.Sum32()%uint32(len(g))]
 }
 
 // starting is the stream to a program that is being started.

@@ -19,8 +19,10 @@ const freezeTries = 10
 // does not run is CodeNotFound.
 func (e *Engine) Freeze(ctx context.Context, auth driver.Authority, id string) error {
 	gate := e.gates.of(id)
-	gate.Lock()
-	defer gate.Unlock()
+	if gate.Acquire(ctx, wholeGate) != nil {
+		return ended(ctx)
+	}
+	defer gate.Release(wholeGate)
 	for try := 1; ; try++ {
 		err := e.Do(ctx, Call{Authority: auth, What: "pause container", Max: ProcessLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
 			_, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
@@ -83,11 +85,31 @@ func (e *Engine) State(ctx context.Context, auth driver.Authority, id string) (c
 	return state, err
 }
 
+// settleTries is how often a state is asked for that an engine may not have noticed to be
+// over: it takes its runtime's reports for news also when they are older than what it did
+// itself.
+const settleTries = 10
+
+// Settled is State, asked again for half a second while the container is in a state in which
+// it should not be any more.
+func (e *Engine) Settled(ctx context.Context, auth driver.Authority, id string, old container.ContainerState) (container.ContainerState, error) {
+	for try := 1; ; try++ {
+		now, err := e.State(ctx, auth, id)
+		if err != nil || now != old || try == settleTries {
+			return now, err
+		}
+		if err := Pause(ctx, PollEvery); err != nil {
+			return "", err
+		}
+	}
+}
+
 // Look describes the container with a name, as Inspect does. One that is frozen goes on
 // first, which its labels tell apart from others; its status is StatePaused all the same,
-// for whoever has to put it back, and for one that the engine could not let go on.
-func (e *Engine) Look(ctx context.Context, auth driver.Authority, name string, labels map[string]string) (*container.InspectResponse, error) {
-	id, err := e.Frozen(ctx, auth, name, labels)
+// for whoever has to put it back, and for one that the engine could not let go on. One that
+// is frozen in passing is in no such need, as Frozen says.
+func (e *Engine) Look(ctx context.Context, auth driver.Authority, name string, labels map[string]string, by string) (*container.InspectResponse, error) {
+	id, passing, err := e.Frozen(ctx, auth, name, labels, by)
 	if err == nil && id != "" {
 		err = e.Thaw(ctx, auth, id)
 	}
@@ -97,20 +119,32 @@ func (e *Engine) Look(ctx context.Context, auth driver.Authority, name string, l
 		return nil, err
 	}
 	c, err := e.Inspect(ctx, auth, name)
-	if err == nil && c.ID == id && c.State.Status == container.StateRunning {
+	if err == nil && c.ID == id && c.State.Status == container.StateRunning && !passing {
 		c.State.Status = container.StatePaused
 	}
 	return c, err
 }
 
-// Frozen returns the id of the container with a name and labels if it is frozen, else "". It
-// asks the list, which is answered also where Inspect would not be, as Exec says.
-func (e *Engine) Frozen(ctx context.Context, auth driver.Authority, name string, labels map[string]string) (string, error) {
-	items, err := e.List(ctx, auth, labels, container.StatePaused)
+// Frozen returns the id of the container with a name and labels if it is frozen, else "", and
+// whether it is so in passing: a container has the name by, which has the other name in it,
+// and whoever made that lets the first one go on. It asks the list, which is answered also
+// where Inspect would not be, as Exec says.
+func (e *Engine) Frozen(ctx context.Context, auth driver.Authority, name string, labels map[string]string, by string) (id string, passing bool, _ error) {
+	items, err := e.list(ctx, auth, make(client.Filters).Add("name", name))
 	for _, c := range items {
-		if slices.Contains(c.Names, "/"+name) {
-			return c.ID, err
+		if c.State == container.StatePaused && slices.Contains(c.Names, "/"+name) && has(c.Labels, labels) {
+			id = c.ID
+		}
+		passing = passing || slices.Contains(c.Names, "/"+by)
+	}
+	return id, passing && id != "", err
+}
+
+func has(labels, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
 		}
 	}
-	return "", err
+	return true
 }

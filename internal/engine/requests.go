@@ -57,6 +57,14 @@ func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[str
 	for k, v := range labels {
 		filters.Add("label", k+"="+v)
 	}
+	items, err := e.list(ctx, auth, filters)
+	if len(states) > 0 { // an engine refuses to look for a state that it does not know
+		items = slices.DeleteFunc(items, func(c container.Summary) bool { return !slices.Contains(states, c.State) })
+	}
+	return items, err
+}
+
+func (e *Engine) list(ctx context.Context, auth driver.Authority, filters client.Filters) ([]container.Summary, error) {
 	var items []container.Summary
 	err := e.Do(ctx, Call{Authority: auth, What: "list containers"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
@@ -66,14 +74,11 @@ func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[str
 	for i := range items {
 		items[i].State = e.state(items[i].State)
 	}
-	if len(states) > 0 { // an engine refuses to look for a state that it does not know
-		items = slices.DeleteFunc(items, func(c container.Summary) bool { return !slices.Contains(states, c.State) })
-	}
 	return items, err
 }
 
 // Create returns the new container's id. A name that is taken is ErrTaken, an image
-// that is not there CodeNotFound.
+// that is not there ErrNoImage.
 func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.ContainerCreateOptions) (string, error) {
 	if e.Libpod {
 		host, done, err := fileProfile(o.HostConfig)
@@ -92,10 +97,21 @@ func (e *Engine) Create(ctx context.Context, auth driver.Authority, o client.Con
 	switch {
 	case cerrdefs.IsConflict(err), e.Taken != nil && e.Taken(err):
 		return "", ErrTaken
-	case cerrdefs.IsNotFound(err):
-		return "", &spec.Error{Code: spec.CodeNotFound, Err: errors.New("image " + o.Config.Image + " is not on the engine"), Hint: e.Name + " pull " + o.Config.Image}
+	case cerrdefs.IsNotFound(err) && e.lacks(ctx, auth, o.Config.Image):
+		return "", &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("image %s %w", o.Config.Image, ErrNoImage), Hint: e.Name + " pull " + o.Config.Image}
 	}
 	return id, err
+}
+
+// ErrNoImage is Create's answer, CodeNotFound, where the container's image is not there.
+var ErrNoImage = errors.New("is not on the engine")
+
+// lacks reports whether the engine says that it has no image of this name or id.
+func (e *Engine) lacks(ctx context.Context, auth driver.Authority, image string) bool {
+	return cerrdefs.IsNotFound(e.Do(ctx, Call{Authority: auth, What: "inspect image"}, func(ctx context.Context, api *client.Client) error {
+		_, err := api.ImageInspect(ctx, image)
+		return err
+	}))
 }
 
 // ErrTaken is create's answer where a container of that name exists.
@@ -226,6 +242,19 @@ const maxSmallFile = 1 << 20
 // Get reads a small regular file of a container that need not run. CodeFileNotFound:
 // there is none, or it is something else. The content is the image's: hostile.
 func (e *Engine) Get(ctx context.Context, auth driver.Authority, id, path string) ([]byte, error) {
+	for try := 1; ; try++ {
+		data, err := e.get(ctx, auth, id, path)
+		// Podman sends nothing of a container after which it is just tidying up.
+		if !errors.Is(err, io.EOF) || try == settleTries {
+			return data, err
+		}
+		if err := Pause(ctx, PollEvery); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (e *Engine) get(ctx context.Context, auth driver.Authority, id, path string) ([]byte, error) {
 	var data []byte
 	err := e.Do(ctx, Call{Authority: auth, What: "copy out of container"}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: path})
@@ -295,7 +324,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return ended(ctx)
 	case <-t.C:
 		return nil
 	}

@@ -150,7 +150,7 @@ var errTakenOver = errors.New("another client has taken over")
 // removes the helper.
 func (f *Filler) through(ctx context.Context, id string) (filled bool, err error) {
 	defer func() {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+		bg, cancel := engine.Cleanup(ctx)
 		defer cancel()
 		err = cmp.Or(err, f.Engine.Remove(bg, f.Auth, id))
 	}()

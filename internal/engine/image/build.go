@@ -21,6 +21,9 @@ const (
 	// localhost nowhere else.
 	Repository = "localhost/berth-build"
 
+	// formerPrefix begins the tags of images there whose own name another one has got.
+	formerPrefix = "was-"
+
 	// buildLimit bounds a build.
 	buildLimit = 15 * time.Minute
 )
@@ -77,6 +80,13 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o driver.PrepareOptions
 func (s *Store) build(ctx context.Context, source *source, hash string, o driver.PrepareOptions) error {
 	bases := source.bases()
 	if o.Force {
+		// An image without a name is known to be ours by nothing: whatever is made of one of
+		// ours has its labels.
+		done, err := s.keepNamed(ctx, o.Authority, hash)
+		if err != nil {
+			return err
+		}
+		defer done()
 		if err := s.refresh(ctx, bases, o); err != nil {
 			return err
 		}
@@ -108,6 +118,33 @@ func (s *Store) build(ctx context.Context, source *source, hash string, o driver
 		}
 		return err
 	})
+}
+
+// keepNamed gives the image that a build is about to take its name from another one, by which
+// a prune knows it, and returns what removes that, and the image unless something uses it.
+func (s *Store) keepNamed(ctx context.Context, auth driver.Authority, hash string) (done func(), err error) {
+	old, err := s.Find(ctx, auth, Repository+":"+hash)
+	if spec.CodeOf(err) == spec.CodeNotFound {
+		return func() {}, nil
+	}
+	name := Repository + ":" + formerPrefix + hash + "-" + idPart(old.ID)
+	if err == nil {
+		err = s.engine.Do(ctx, engine.Call{Authority: auth, What: "tag image", Changes: true}, func(ctx context.Context, api *client.Client) error {
+			_, err := api.ImageTag(ctx, client.ImageTagOptions{Source: old.ID, Target: name})
+			return err
+		})
+	}
+	return func() {
+		ctx, cancel := engine.Cleanup(ctx)
+		defer cancel()
+		_ = s.Remove(ctx, auth, name) // or a prune does
+	}, err
+}
+
+// idPart is enough of an image's id to be a part of a name.
+func idPart(id string) string {
+	id = strings.TrimPrefix(id, "sha256:")
+	return id[:min(len(id), 12)]
 }
 
 // carryOut sends a build with its context and follows it to its end.
@@ -147,7 +184,7 @@ func follow(ctx context.Context, api *client.Client, content io.Reader, o client
 // abandon tells the engine that nobody waits for a build of BuildKit any more. It would see
 // so by the end of the connection, but for what may lie between and keeps that open.
 func abandon(ctx context.Context, api *client.Client, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	ctx, cancel := engine.Cleanup(ctx)
 	defer cancel()
 	// The caller has gone: there is nobody to tell that the engine could not be told.
 	_, _ = api.BuildCancel(ctx, id, client.BuildCancelOptions{})

@@ -85,6 +85,10 @@ func testBuild(t *testing.T, options image.Options) {
 		t.Errorf("another owner removed %v, %v", removed, err)
 	}
 	api := docker.Client(t)
+	built, err := api.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", "dev.berth.built="+options.Owner)})
+	if err != nil || len(built.Items) != 1 || len(built.Items[0].RepoTags) != 1 {
+		t.Errorf("after the second build there are %+v, %v; want one image of one name", built.Items, err)
+	}
 	used, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &container.Config{Image: first.Tags[0], Cmd: []string{"true"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +119,9 @@ func testBuild(t *testing.T, options image.Options) {
 	}
 }
 
-// A build that failed says so, with the end of its log; a Dockerfile that is none and a base
-// image that nobody has are failed builds too. An engine that is not there is another answer.
+// A build that failed says so, with the end of its log where nobody was told that; a
+// Dockerfile that is none and a base image that nobody has are failed builds too. An engine
+// that is not there is another answer.
 func TestBuildFails(t *testing.T) { withBuilders(t, testBuildFails) }
 
 func testBuildFails(t *testing.T, options image.Options) {
@@ -130,8 +135,11 @@ func testBuildFails(t *testing.T, options image.Options) {
 	} {
 		var log bytes.Buffer
 		_, err := store.Build(ctx, dockerfile(t, tt.text), driver.PrepareOptions{Log: &log})
-		if !errors.Is(err, spec.ErrInvalid) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "build failed") {
+		if !errors.Is(err, spec.ErrInvalid) || !strings.Contains(err.Error()+log.String(), tt.want) || !strings.Contains(err.Error(), "build failed") || strings.Contains(err.Error(), "log ends") {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+		if _, err := store.Build(ctx, dockerfile(t, tt.text), driver.PrepareOptions{}); log.Len() > 0 && !strings.Contains(err.Error(), "log ends: ") || strings.Contains(spec.HintOf(err), "needs BuildKit") {
+			t.Errorf("%s, untold: %v (hint: %s)", tt.name, err, spec.HintOf(err))
 		}
 	}
 	gone := newStoreAt(t, "unix:///nowhere/docker.sock", options)

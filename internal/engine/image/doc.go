@@ -15,7 +15,9 @@
 // files are one image, and nothing is built where the engine has it. A .dockerignore is
 // not read for that: it costs builds that were not needed, and never keeps a stale image.
 // Not covered are modes, links, empty directories, and a base image that has moved: Force
-// builds anew.
+// builds anew. An image that so loses its name has one that begins with "was-" while something
+// uses it. An image of those labels that has no name is one that somebody has made of ours, and
+// no prune removes it.
 //
 // BuildKit builds where the engine has it, the classic builder elsewhere: on Podman, whose
 // service has one of its own under that name and knows RUN --mount too; on an engine that is

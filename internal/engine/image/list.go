@@ -105,11 +105,14 @@ func (s *Store) Prune(ctx context.Context, auth driver.Authority, now time.Time,
 }
 
 // unwanted are the names by which an image of ours is to go. One that somebody else gave
-// it is theirs.
+// it is theirs. An image without a name has its labels of us, or of an image of ours that
+// somebody has made it of: what is left of a snapshot is without a name, a build has one.
 func unwanted(i image.Summary, label string, before time.Time) []string {
 	tags := named(i.RepoTags)
 	switch {
-	case len(tags) == 0 && time.Unix(i.Created, 0).Before(before):
+	case len(tags) == 0 && (label == labelBuilt || len(named(i.RepoDigests)) > 0 || i.Labels[snapshot.LabelPlace] != "" || !time.Unix(i.Created, 0).Before(before)):
+		return nil
+	case len(tags) == 0:
 		return []string{i.ID}
 	case label == labelBuilt:
 		return slices.DeleteFunc(tags, func(tag string) bool { return !strings.HasPrefix(tag, Repository+":") })

@@ -5,6 +5,7 @@ package leftover
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ type Pruner struct {
 	// Place reports whether a container is a place of this owner, by its name too: whatever
 	// is made of an image has the labels of that, and an image can be made of a place.
 	Place func(container.Summary) bool
-	// HelperPrefix begins the names of helpers.
-	HelperPrefix string
+	// HelperPrefix begins the names of helpers, BorrowerPrefix those of helpers that have the
+	// volumes of a place.
+	HelperPrefix, BorrowerPrefix string
 	// GuestPrefix begins the names of the volumes that hold a guest.
 	GuestPrefix string
 	// Young is the age up to which what seems to be left may still be in the making.
@@ -61,8 +63,7 @@ func (p *Pruner) containers(ctx context.Context, auth driver.Authority, now time
 		case c.State == container.StateRunning, c.State == container.StatePaused, age < p.Young:
 			continue
 		case p.helper(c, age):
-			// The volumes that it has are a place's.
-			err = p.Engine.RemoveHelper(ctx, auth, c.ID)
+			err = p.removeHelper(ctx, auth, c)
 		case p.orphan(c):
 			err = p.Engine.Discard(ctx, auth, c.ID)
 		default:
@@ -77,9 +78,41 @@ func (p *Pruner) containers(ctx context.Context, auth driver.Authority, now time
 	return failed
 }
 
+// Sweep removes places without a key that never started or have ended: their creator was
+// killed between two requests, and no guest is there to end them. That it could not is said
+// by whatever is asked of the engine next.
+func (p *Pruner) Sweep(ctx context.Context, auth driver.Authority) {
+	items, err := p.Engine.List(ctx, auth, map[string]string{p.Labels.Owner: p.Owner, p.Labels.Ephemeral: "true"}, container.StateCreated, container.StateExited, container.StateDead)
+	items = slices.DeleteFunc(items, func(c container.Summary) bool { return !p.orphan(c) })
+	if err != nil || len(items) == 0 {
+		return
+	}
+	now, err := p.Engine.Clock(ctx, auth)
+	if err != nil {
+		return
+	}
+	for _, c := range items {
+		if now.Sub(time.Unix(c.Created, 0)) > p.Young {
+			_ = p.Engine.Discard(ctx, auth, c.ID) // unless it runs by now
+		}
+	}
+}
+
+// removeHelper removes a helper with the anonymous volumes that its image declares, unless
+// those that it has are a place's.
+func (p *Pruner) removeHelper(ctx context.Context, auth driver.Authority, c container.Summary) error {
+	if strings.HasPrefix(nameOf(c), p.BorrowerPrefix) {
+		return p.Engine.RemoveHelper(ctx, auth, c.ID)
+	}
+	return p.Engine.Remove(ctx, auth, c.ID)
+}
+
 // helper reports whether a container of that age is one that nobody needs any more: one
 // through which a snapshot is made may have to wait for its files.
 func (p *Pruner) helper(c container.Summary, age time.Duration) bool {
+	if p.Place(c) {
+		return false // whatever its image says
+	}
 	if snapshot.Helper(nameOf(c)) {
 		return c.Labels[snapshot.LabelOwner] == p.Owner && (age > engine.TransferLimit || snapshot.Claim(nameOf(c)))
 	}

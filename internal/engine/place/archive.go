@@ -15,7 +15,7 @@ import (
 
 // ReadArchive implements driver.Archiver.
 func (d *Driver) ReadArchive(ctx context.Context, key spec.Key, dir string, o driver.ReapOptions, read func(io.Reader) error) error {
-	id, err := d.suspended(ctx, o.Authority, key)
+	id, _, err := d.suspended(ctx, o.Authority, key)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/engine/direct"
 	"github.com/berth-dev/berth/internal/engine/helper"
 	"github.com/berth-dev/berth/internal/engine/mounts"
+	"github.com/berth-dev/berth/internal/engine/snapshot"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -30,7 +31,7 @@ import (
 // The labels of what is ours. They are read back: their names are for ever.
 const (
 	labelOwner     = "dev.berth.owner"
-	labelKey       = "dev.berth.key"
+	labelKey       = snapshot.LabelPlace
 	labelSpec      = "dev.berth.spec"       // Spec.Hash of the resolved spec
 	labelParts     = "dev.berth.spec-parts" // Spec.Parts of it: name=hash,...
 	labelEphemeral = "dev.berth.ephemeral"
@@ -67,9 +68,10 @@ type plan struct {
 	fresh    bool
 	unset    []string
 	progress func(spec.Progress)
-	// created is the id of the container that this Provision created, or "". found is
-	// the container that it has come to.
-	created string
+	// created is the id of the container that this Provision created, or "". listen is the
+	// guest's socket in the last one that it asked for, and found the container that it has
+	// come to.
+	created, listen string
 	// direct is the directory of its direct way, or ""; relayed: it is to have none.
 	direct  string
 	relayed bool
@@ -153,18 +155,18 @@ const spareThreads = "12"
 
 // createOptions is the request that creates the place.
 func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.ContainerCreateOptions {
-	listen := randomHex()
+	p.listen = randomHex()
 	labels := maps.Clone(p.spec.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, map[string]string{
 		labelOwner: d.options.Owner, labelKey: string(p.spec.Key), labelSpec: p.hash, labelParts: partsText(p.spec.Parts()),
-		labelListen: listen, labelGuest: helper.GuestVersion(bin), labelWorkdir: p.spec.Workdir, labelIsolation: string(p.spec.Isolation),
+		labelListen: p.listen, labelGuest: helper.GuestVersion(bin), labelWorkdir: p.spec.Workdir, labelIsolation: string(p.spec.Isolation),
 		// A label that is not said here would be the image's.
-		direct.Label: p.direct, labelEphemeral: "false", labelIdle: "", labelTTL: "", labelEnv: "",
+		direct.Label: p.direct, helper.Label: "", labelEphemeral: "false", labelIdle: "", labelTTL: "", labelEnv: "",
 	})
-	args := []string{"serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
+	args := []string{"serve", "--listen-abstract", p.listen, "--peer", "engine", "--id", p.name, "--workdir", p.spec.Workdir, "--make-workdir", "--state", stateDir}
 	if p.direct != "" {
 		args = append(args, "--direct", directDir)
 	}
@@ -216,7 +218,7 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 			User:         p.spec.Hardening.User,
 			WorkingDir:   "/",
 			Labels:       labels,
-			ExposedPorts: exposed(p.spec.Ports),
+			ExposedPorts: engine.ExposedPorts(p.spec.Ports),
 			StopSignal:   "SIGKILL", // the guest takes every other one
 			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 		},
@@ -229,7 +231,7 @@ func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
 	no := false
 	h := &container.HostConfig{
 		NetworkMode:    networkMode(p.spec),
-		PortBindings:   portBindings(p.spec.Ports),
+		PortBindings:   engine.PortBindings(p.spec.Ports),
 		AutoRemove:     p.ephemeral,
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		LogConfig:      container.LogConfig{Type: "none"}, // what is written to pid 1's stdout must not fill the disk
@@ -238,13 +240,13 @@ func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
 		Init:           &no, // the guest is pid 1
 		SecurityOpt:    securityOptions(p.spec.Hardening),
 		Runtime:        p.spec.Hardening.Runtime,
-		StorageOpt:     storageOptions(p.spec.Limits),
+		StorageOpt:     engine.StorageOptions(p.spec.Limits),
 		Binds:          mounts.Shared(p.spec.Mounts),
 		Mounts:         slices.Concat([]mount.Mount{helper.GuestMount(bin, true)}, writableMounts(p), mounts.Binds(p.spec.Mounts)),
 		Tmpfs:          mounts.Tmpfs(p.spec),
 	}
 	l := p.spec.Limits
-	h.DeviceRequests = deviceRequests(l)
+	h.DeviceRequests = engine.DeviceRequests(l)
 	h.Memory, h.MemorySwap = l.MemoryBytes, l.MemoryBytes // no swap on top
 	h.NanoCPUs = nanoCPUs(l.CPUMillis, cpus)
 	h.PidsLimit = &l.PIDs
@@ -376,7 +378,7 @@ func checkApplied(p *plan, c *container.InspectResponse) error {
 		pids = max(*h.PidsLimit, 0)
 	}
 	cpu := want.Limits.CPUMillis * nanosPerMilli
-	caps, err := normalCaps(h.CapDrop)
+	caps, err := engine.NormalCaps(h.CapDrop)
 	checks := []applied{
 		{"limit_memory", h.Memory == want.Limits.MemoryBytes && (h.Memory == 0 || h.MemorySwap == h.Memory)},
 		{"limit_pids", pids == want.Limits.PIDs},
@@ -445,7 +447,7 @@ func labelledIsolation(labels map[string]string) spec.Isolation {
 // placeLimits are the limits in force in a container.
 func placeLimits(c *container.InspectResponse) spec.Limits {
 	l := spec.Limits{MemoryBytes: max(c.HostConfig.Memory, 0), CPUMillis: max(c.HostConfig.NanoCPUs/nanosPerMilli, 0)}
-	l.DiskBytes, l.GPUs = diskAndGPUs(c.HostConfig)
+	l.DiskBytes, l.GPUs = engine.DiskAndGPUs(c.HostConfig)
 	if pids := c.HostConfig.PidsLimit; pids != nil {
 		l.PIDs = max(*pids, 0)
 	}

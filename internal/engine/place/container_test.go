@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/helper"
 	"github.com/berth-dev/berth/spec"
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/container"
@@ -114,7 +115,7 @@ func TestNormalCaps(t *testing.T) {
 		{append(slices.Clone(standard), "all"), []string{"ALL"}},
 		{standard, []string{"NET_RAW", "SETGID", "SETUID"}},
 	} {
-		got, err := normalCaps(tt.in)
+		got, err := engine.NormalCaps(tt.in)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, %v; want %q", tt.in, got, err, tt.want)
 		}
@@ -148,6 +149,10 @@ func TestCreateOptions(t *testing.T) {
 	listen := o.Config.Labels[labelListen]
 	if len(listen) != 32 {
 		t.Errorf("socket %q, want 128 bits in hex", listen)
+	}
+	// A label that is not said would be the image's, which may say that it is a helper.
+	if said, ok := o.Config.Labels[helper.Label]; !ok || said != "" {
+		t.Errorf("labels %v", o.Config.Labels)
 	}
 	want := []string{guestPath, "serve", "--listen-abstract", listen, "--peer", "engine", "--id", p.name, "--workdir", "/workspace", "--make-workdir", "--state", stateDir, "--spare-threads", spareThreads}
 	if diff := cmp.Diff(want, o.Config.Entrypoint); diff != "" {

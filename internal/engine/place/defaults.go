@@ -3,9 +3,8 @@ package place
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/internal/engine/account"
 	"github.com/berth-dev/berth/spec"
 )
@@ -47,7 +46,7 @@ func defaults(o Options) (spec.Limits, spec.Hardening, error) {
 	if err := account.Check(h.User); err != nil {
 		return l, h, err
 	}
-	caps, err := normalCaps(h.DropCaps)
+	caps, err := engine.NormalCaps(h.DropCaps)
 	h.DropCaps = caps
 	return l, h, err
 }
@@ -65,22 +64,4 @@ func checkLimits(l spec.Limits) error {
 		return spec.New(spec.CodeInvalid, fmt.Sprintf("a limit of %d processes is above what a kernel can have, %d", l.PIDs, maxPIDs))
 	}
 	return nil
-}
-
-// normalCaps brings capabilities into one form - upper case, no prefix, sorted, each
-// once - in a fresh slice. ALL absorbs the rest.
-func normalCaps(in []string) ([]string, error) {
-	var out []string
-	for _, c := range in {
-		c = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(c)), "CAP_")
-		if c == "" || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
-			return nil, spec.New(spec.CodeInvalid, fmt.Sprintf("capability %.64q: not a name", c))
-		}
-		out = append(out, c)
-	}
-	if slices.Contains(out, "ALL") {
-		return []string{"ALL"}, nil
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
 }

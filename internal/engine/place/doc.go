@@ -43,6 +43,11 @@
 // that image in its spec, by the snapshot's name: to Provision it is the same place with
 // that image only. Its guest begins with an empty state.
 //
+// While one is taken the place is suspended, and goes on afterwards unless it was suspended
+// before. Whoever uses it meanwhile lets it go on, as always, and the snapshot says that it was
+// given up, as it is where another process suspends the place; a Suspend of the same process
+// waits.
+//
 // # Life and death
 //
 // A place without a key is ended by its guest once its last client has gone, and

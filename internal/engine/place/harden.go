@@ -50,7 +50,7 @@ func (d *Driver) harden(s *spec.Spec) error {
 		return err
 	}
 	h.Seccomp = profile
-	h.DropCaps, err = normalCaps(append(slices.Clone(d.hardening.DropCaps), h.DropCaps...))
+	h.DropCaps, err = engine.NormalCaps(append(slices.Clone(d.hardening.DropCaps), h.DropCaps...))
 	// Where a capability is dropped it goes without saying: the same place has one form.
 	h.NoNewPrivileges = (h.NoNewPrivileges || d.hardening.NoNewPrivileges) && len(h.DropCaps) == 0
 	return err
@@ -94,22 +94,6 @@ func securityOptions(h spec.Hardening) []string {
 	return out
 }
 
-// storageOptions limit what a container writes into its own layer.
-func storageOptions(l spec.Limits) map[string]string {
-	if l.DiskBytes == 0 {
-		return nil
-	}
-	return map[string]string{"size": strconv.FormatInt(l.DiskBytes, 10)}
-}
-
-// deviceRequests ask for GPUs, as the engine's own command does.
-func deviceRequests(l spec.Limits) []container.DeviceRequest {
-	if l.GPUs == 0 {
-		return nil
-	}
-	return []container.DeviceRequest{{Count: l.GPUs, Capabilities: [][]string{{"gpu"}}}}
-}
-
 // checkOffers refuses, before anything is made, what the engine does not have: what a spec
 // says has been checked against a Probe, what Options say has not, nor have names.
 func checkOffers(p *plan, o engine.Offers) error {
@@ -127,15 +111,6 @@ func checkOffers(p *plan, o engine.Offers) error {
 		}
 	}
 	return nil
-}
-
-// diskAndGPUs are the limits of a container that have no number of their own.
-func diskAndGPUs(h *container.HostConfig) (disk int64, gpus int) {
-	disk, _ = strconv.ParseInt(h.StorageOpt["size"], 10, 64)
-	for _, r := range h.DeviceRequests {
-		gpus += r.Count
-	}
-	return disk, gpus
 }
 
 // noKeepID adds to caps in what the strict profile falls short of what it is elsewhere.
@@ -156,7 +131,7 @@ func knobsApplied(s *spec.Spec, c *container.InspectResponse) []applied {
 	if s.Hardening.Seccomp != "" {
 		seccomp = slices.ContainsFunc(opts, func(opt string) bool { return engine.IsProfile(opt, s.Hardening.Seccomp) })
 	}
-	disk, gpus := diskAndGPUs(h)
+	disk, gpus := engine.DiskAndGPUs(h)
 	return []applied{
 		{noNewPrivileges, !gainsNothing(s.Hardening) || slices.ContainsFunc(opts, isNoNewPrivileges)},
 		{"seccomp", seccomp},
@@ -165,7 +140,7 @@ func knobsApplied(s *spec.Spec, c *container.InspectResponse) []applied {
 		{"gpus", gpus == s.Limits.GPUs && len(h.Devices) == 0},
 		{"mounts", mounts.Applied(s.Mounts, c, directDir)},
 		{"/tmp in memory", mounts.TmpfsApplied(s, c)},
-		{"published_ports", portsApplied(s.Ports, c)},
+		{"published_ports", engine.PortsApplied(s.Ports, c)},
 	}
 }
 

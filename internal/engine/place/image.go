@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/internal/engine/image"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
@@ -54,18 +55,22 @@ func named(ctx context.Context, s *spec.Spec) (*spec.Spec, error) {
 	return s, nil
 }
 
+// prepareTries is how often an image is built or pulled that is gone again before a
+// container is made of it: nothing uses it meanwhile, and somebody may prune.
+const prepareTries = 2
+
 // createFrom creates the container, once its image is there: one that is missing is built
 // or pulled.
 func (d *Driver) createFrom(ctx context.Context, p *plan) (*container.InspectResponse, error) {
-	c, err := d.create(ctx, p)
-	if spec.CodeOf(err) != spec.CodeNotFound {
-		return c, err
+	for try := 0; ; try++ {
+		c, err := d.create(ctx, p)
+		if !errors.Is(err, engine.ErrNoImage) || try == prepareTries {
+			return c, err
+		}
+		if _, err := d.Prepare(ctx, p.spec, driver.PrepareOptions{Authority: p.auth, Progress: p.progress}); err != nil {
+			return nil, err
+		}
 	}
-	o := driver.PrepareOptions{Authority: p.auth, Progress: p.progress}
-	if _, err := d.Prepare(ctx, p.spec, o); err != nil {
-		return nil, err
-	}
-	return d.create(ctx, p)
 }
 
 func noImage() error {

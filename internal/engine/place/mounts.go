@@ -37,7 +37,7 @@ func (d *Driver) haveSources(ctx context.Context, p *plan) error {
 	if err != nil {
 		return badMount(p, err)
 	}
-	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	bg, cancel := engine.Cleanup(ctx)
 	defer cancel()
 	return d.engine.Remove(bg, p.auth, id)
 }

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/berth-dev/berth/driver"
+	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/network"
 )
 
 // normalNetwork resolves what a spec leaves open of its network and ports.
@@ -36,15 +34,11 @@ func normalNetwork(s *spec.Spec) error {
 		}
 		p.Address = address.Unmap().String()
 	}
-	slices.SortFunc(s.Ports, comparePorts)
+	engine.SortPorts(s.Ports)
 	if len(slices.Compact(slices.Clone(s.Ports))) < len(s.Ports) {
 		return spec.New(spec.CodeInvalid, "a port is published twice in the same way")
 	}
 	return nil
-}
-
-func comparePorts(a, b spec.PublishedPort) int {
-	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Host, b.Host))
 }
 
 // networkMode is the engine's word for the network of a resolved spec.
@@ -103,86 +97,6 @@ func shared(c *container.InspectResponse) bool {
 	return c.HostConfig.NetworkMode.IsHost() || c.HostConfig.NetworkMode.IsContainer()
 }
 
-// enginePort is the engine's word for a port of a place.
-func enginePort(p spec.PublishedPort) network.Port {
-	port, _ := network.PortFrom(uint16(p.Container), network.IPProtocol(p.Protocol))
-	return port
-}
-
-// exposed and portBindings publish the ports of a resolved spec.
-func exposed(ports []spec.PublishedPort) network.PortSet {
-	if len(ports) == 0 {
-		return nil
-	}
-	set := network.PortSet{}
-	for _, p := range ports {
-		set[enginePort(p)] = struct{}{}
-	}
-	return set
-}
-
-func portBindings(ports []spec.PublishedPort) network.PortMap {
-	if len(ports) == 0 {
-		return nil
-	}
-	m := network.PortMap{}
-	for _, p := range ports {
-		host := ""
-		if p.Host > 0 {
-			host = strconv.Itoa(p.Host)
-		}
-		address, _ := netip.ParseAddr(p.Address)
-		m[enginePort(p)] = append(m[enginePort(p)], network.PortBinding{HostIP: address, HostPort: host})
-	}
-	return m
-}
-
-// portsApplied reports whether a container publishes what was asked for, and no more. An
-// engine may have chosen already what was left to it.
-func portsApplied(ports []spec.PublishedPort, c *container.InspectResponse) bool {
-	left := listPorts(c.HostConfig.PortBindings)
-	for _, chosen := range []bool{false, true} {
-		for _, want := range ports {
-			if chosen != (want.Host == 0) {
-				continue
-			}
-			at := slices.IndexFunc(left, func(got spec.PublishedPort) bool {
-				if chosen {
-					got.Host = 0
-				}
-				return got == want
-			})
-			if at < 0 {
-				return false
-			}
-			left = slices.Delete(left, at, at+1)
-		}
-	}
-	return len(left) == 0
-}
-
-// listPorts makes rows of the engine's table. What is no port in it is passed over.
-func listPorts(m network.PortMap) []spec.PublishedPort {
-	var out []spec.PublishedPort
-	for port, bindings := range m {
-		for _, b := range bindings {
-			host, err := strconv.ParseUint(cmp.Or(b.HostPort, "0"), 10, 16)
-			if err != nil || !port.IsValid() {
-				continue
-			}
-			address := ""
-			if b.HostIP.IsValid() {
-				address = b.HostIP.Unmap().String()
-			}
-			out = append(out, spec.PublishedPort{
-				Container: int(port.Num()), Host: int(host), Address: address, Protocol: spec.Protocol(strings.ToLower(string(port.Proto()))),
-			})
-		}
-	}
-	slices.SortFunc(out, comparePorts)
-	return out
-}
-
 var _ driver.PortMapper = (*session)(nil)
 
 // PublishedPorts implements driver.PortMapper. The engine is asked each time: what it
@@ -195,5 +109,5 @@ func (s *session) PublishedPorts(ctx context.Context) ([]spec.PublishedPort, err
 	if c.NetworkSettings == nil {
 		return nil, nil
 	}
-	return listPorts(c.NetworkSettings.Ports), nil
+	return engine.Ports(c.NetworkSettings.Ports), nil
 }

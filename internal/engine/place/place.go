@@ -133,7 +133,7 @@ func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 		return nil, err
 	}
 	if p.ephemeral {
-		d.sweep(ctx, p.auth)
+		d.pruner().Sweep(ctx, p.auth)
 	}
 	return d.bring(ctx, p)
 }
@@ -160,21 +160,41 @@ func (d *Driver) bring(ctx context.Context, p *plan) (driver.Session, error) {
 	if err == nil {
 		return d.session(session, p.auth, p.found), nil
 	}
-	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	bg, cancel := engine.Cleanup(ctx)
 	defer cancel()
 	switch {
 	case p.ephemeral:
 		// Nobody will ever ask for it. The name, as a create that was cut off
 		// has told no id.
 		_ = d.engine.Remove(bg, p.auth, p.name)
-	case p.fresh && p.created != "":
-		_ = d.engine.Remove(bg, p.auth, p.created)
+	case p.fresh:
+		d.undo(bg, p, err)
 	case p.created != "":
 		// A port that is in use, a mount that is not there: it would fail again.
 		_ = d.engine.Discard(bg, p.auth, p.created)
 	}
 	d.forget(bg, p)
 	return nil, err
+}
+
+// undo removes the container of a plan that has failed and whose place was not to be there
+// before. A create that was cut off has told no id, and may go on: what it makes is known by
+// the name of the guest's socket, which is random.
+func (d *Driver) undo(ctx context.Context, p *plan, failed error) {
+	code := spec.CodeOf(failed)
+	cutOff := p.created == "" && p.listen != "" && (code == "" || code == spec.CodeUnknownOutcome)
+	for try := 1; cutOff; try++ {
+		c, err := d.engine.Inspect(ctx, p.auth, p.name)
+		switch {
+		case err == nil && c.Config.Labels[labelListen] == p.listen:
+			p.created, cutOff = c.ID, false
+		case err == nil || try == thawTries || engine.Pause(ctx, engine.PollEvery) != nil:
+			return
+		}
+	}
+	if p.created != "" {
+		_ = d.engine.Remove(ctx, p.auth, p.created)
+	}
 }
 
 // Attach implements driver.Driver.

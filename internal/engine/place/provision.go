@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
 	"github.com/berth-dev/berth/spec"
@@ -41,7 +39,7 @@ func (d *Driver) provision(ctx context.Context, p *plan) (*guest.Session, error)
 		case spec.CodeOf(err) == spec.CodeNotFound:
 			c, err = d.createFrom(ctx, p)
 		case err == nil && p.fresh && c.ID != p.created:
-			err = &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("there is a sandbox with the key %q", p.spec.Key), Hint: "restore to another key, or remove it before"}
+			err = d.putBack(ctx, c, &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("there is a sandbox with the key %q", p.spec.Key), Hint: "restore to another key, or remove it before"})
 		}
 		if err == nil {
 			var session *guest.Session
@@ -94,7 +92,7 @@ func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectRespons
 		err = d.verify(ctx, p, c)
 	}
 	if err != nil && spec.CodeOf(err) != spec.CodeNotFound {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+		bg, cancel := engine.Cleanup(ctx)
 		defer cancel()
 		defer d.forget(bg, p)
 		return nil, cmp.Or(err, d.engine.Remove(bg, p.auth, id))
@@ -113,7 +111,7 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 	}
 	if err := checkSpec(p, c); err != nil {
 		if !p.replace {
-			return nil, err
+			return nil, d.putBack(ctx, c, err)
 		}
 		if err := d.end(ctx, p.auth, c); err != nil {
 			return nil, err
@@ -121,7 +119,7 @@ func (d *Driver) adopt(ctx context.Context, p *plan, c *container.InspectRespons
 		return nil, errMoved
 	}
 	if err := d.verify(ctx, p, c); err != nil {
-		return nil, err
+		return nil, d.putBack(ctx, c, err)
 	}
 	switch c.State.Status {
 	case container.StateRunning, container.StatePaused:
@@ -234,23 +232,4 @@ func (d *Driver) died(ctx context.Context, p *plan, c *container.InspectResponse
 		return &spec.Error{Err: err, Hint: "the workdir has to be a directory of the image, or one that can be made there: choose another (--workdir)"}
 	}
 	return err
-}
-
-// sweep removes places without a key that never started: their creator was killed
-// between two requests, and no guest is there to end them.
-func (d *Driver) sweep(ctx context.Context, auth driver.Authority) {
-	items, err := d.engine.List(ctx, auth, map[string]string{labelOwner: d.options.Owner, labelEphemeral: "true"}, container.StateCreated, container.StateExited, container.StateDead)
-	items = slices.DeleteFunc(items, func(c container.Summary) bool { return !d.ours(c) })
-	if err != nil || len(items) == 0 {
-		return // the creation that follows will say what is wrong
-	}
-	now, err := d.engine.Clock(ctx, auth)
-	if err != nil {
-		return
-	}
-	for _, c := range items {
-		if now.Sub(time.Unix(c.Created, 0)) > staleHelper {
-			_ = d.engine.Discard(ctx, auth, c.ID) // unless it runs by now
-		}
-	}
 }

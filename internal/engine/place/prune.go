@@ -10,13 +10,16 @@ import (
 	"github.com/berth-dev/berth/spec"
 )
 
-// Prune implements driver.Pruner.
-func (d *Driver) Prune(ctx context.Context, o driver.ReapOptions) (spec.Pruned, error) {
-	p := leftover.Pruner{
-		Engine: d.engine, Images: d.images, Owner: d.options.Owner, Place: d.ours, HelperPrefix: namePrefix, GuestPrefix: helper.GuestPrefix, Young: staleHelper,
+func (d *Driver) pruner() *leftover.Pruner {
+	return &leftover.Pruner{
+		Engine: d.engine, Images: d.images, Owner: d.options.Owner, Place: d.ours, HelperPrefix: namePrefix, BorrowerPrefix: prepPrefix, GuestPrefix: helper.GuestPrefix, Young: staleHelper,
 		Labels: leftover.Labels{Owner: labelOwner, Ephemeral: labelEphemeral, Helper: helper.Label, Guest: labelGuest},
 	}
-	done, err := p.Prune(ctx, o.Authority)
+}
+
+// Prune implements driver.Pruner.
+func (d *Driver) Prune(ctx context.Context, o driver.ReapOptions) (spec.Pruned, error) {
+	done, err := d.pruner().Prune(ctx, o.Authority)
 	err = cmp.Or(err, d.direct.Prune(ctx, o.Authority, staleHelper))
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -56,6 +56,9 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 			ephemeral("tmp-theirs", "created", "default2", old),
 			container("keyed", "created", old, "dev.berth.owner", "default", "dev.berth.key", "k"),
 			container("foreign", "exited", old),
+			// Of an image that says it is a helper.
+			map[string]any{"Id": "place", "Names": []string{"/" + containerName("default", "k2")}, "State": "exited", "Created": old, "Labels": labels("dev.berth.owner", "default", "dev.berth.key", "k2", "dev.berth.helper", "true")},
+			container("berth-prep-1", "created", old, "dev.berth.helper", "true"),
 			// Made by somebody of an image that was made of a place, or of a helper.
 			container("copied", "exited", old, "dev.berth.owner", "default", "dev.berth.key", "tmp-old", "dev.berth.ephemeral", "true"),
 			container("copied-helper", "exited", old, "dev.berth.helper", "true"),
@@ -76,7 +79,11 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 			map[string]any{"Id": "b1", "RepoTags": []string{"localhost/berth-build:1", "mine:1"}, "Size": 5, "Created": old, "Labels": labels("dev.berth.built", "default")},
 			map[string]any{"Id": "b2", "RepoTags": []string{"localhost/berth-build:2"}, "Size": 7, "Created": young, "Labels": labels("dev.berth.built", "default")},
 			map[string]any{"Id": "b3", "RepoTags": []string{"localhost/berth-build:3"}, "Size": 1, "Created": old, "Labels": labels("dev.berth.built", "default2")},
-			map[string]any{"Id": strings.Repeat("0", 64), "RepoTags": []string{"<none>:<none>"}, "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default")},
+			// Made by somebody of one that was built, or of a place.
+			map[string]any{"Id": strings.Repeat("2", 64), "Size": 1, "Created": old, "Labels": labels("dev.berth.built", "default")},
+			map[string]any{"Id": strings.Repeat("3", 64), "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default", "dev.berth.key", "k")},
+			map[string]any{"Id": strings.Repeat("4", 64), "RepoDigests": []string{"r/i@sha256:" + strings.Repeat("4", 64)}, "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default")},
+			map[string]any{"Id": strings.Repeat("0", 64), "RepoDigests": []string{"<none>@<none>"}, "RepoTags": []string{"<none>:<none>"}, "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default")},
 			map[string]any{"Id": strings.Repeat("1", 64), "RepoTags": nil, "Size": 1, "Created": young, "Labels": labels("dev.berth.snapshot-owner", "default")},
 			map[string]any{"Id": "s1", "RepoTags": []string{"berth-snapshot/0:a"}, "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default")},
 			map[string]any{"Id": "s2", "RepoTags": []string{"berth-removed:2"}, "Size": 1, "Created": old, "Labels": labels("dev.berth.snapshot-owner", "default")},
@@ -94,6 +101,9 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 			_, _ = w.Write([]byte(`{"message":"it is in use"}`))
 		case r.Method == http.MethodDelete:
 			mu.Lock()
+			if strings.HasPrefix(path, "/containers/") && (r.URL.Query().Get("v") == "1") == strings.Contains(path, "prep-") {
+				t.Errorf("%s: volumes %q", path, r.URL.Query().Get("v"))
+			}
 			removed = append(removed, path)
 			mu.Unlock()
 			_, _ = w.Write([]byte(`[]`))
@@ -109,14 +119,14 @@ func TestPruneTouchesOnlyWhatIsLeft(t *testing.T) {
 	}
 	slices.Sort(removed)
 	want := []string{
-		"/containers/helper-old", "/containers/snap-2", "/containers/tmp-ended", "/containers/tmp-old",
+		"/containers/helper-old", "/containers/prep-1", "/containers/snap-2", "/containers/tmp-ended", "/containers/tmp-old",
 		"/images/" + strings.Repeat("0", 64), "/images/berth-removed:2", "/images/localhost/berth-build:1", "/images/localhost/berth-build:2",
 		"/networks/net-ours", "/volumes/berth-guest-0123456789ab", "/volumes/ours",
 	}
 	if diff := cmp.Diff(want, removed); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
-	if len(done.Containers) != 4 || len(done.Volumes) != 2 || len(done.Networks) != 1 || len(done.Images) != 4 || done.FreedBytes != 9 {
+	if len(done.Containers) != 5 || len(done.Volumes) != 2 || len(done.Networks) != 1 || len(done.Images) != 4 || done.FreedBytes != 9 {
 		t.Errorf("told %+v", done)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/files"
@@ -22,41 +23,68 @@ func (d *Driver) snapshots() *snapshot.Store {
 
 // Snapshot implements driver.Snapshotter.
 func (d *Driver) Snapshot(ctx context.Context, key spec.Key, o driver.SnapshotOptions) (spec.Snapshot, error) {
-	c, err := d.find(ctx, o.Authority, key)
+	// Two at once would let each other's place go on, and take what the other one has frozen
+	// for a suspension. This process asks itself first.
+	name := containerName(d.options.Owner, key)
+	done, err := d.engine.Turn(ctx, name)
 	if err != nil {
 		return spec.Snapshot{}, err
 	}
+	defer done()
+	hold, err := d.snapshots().Hold(ctx, o.Authority, name, d.labelled(key))
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	defer hold.Release(ctx)
+	c, err := d.engine.Look(ctx, o.Authority, name, d.labelled(key), "")
+	if err == nil {
+		err = d.checkOwner(c, key)
+	}
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	if hold.TakenOver && c.State.Status == container.StatePaused {
+		c.State.Status = container.StateRunning // as it was before the other one
+	}
+	src, err := d.source(ctx, o.Authority, key, c)
+	if err != nil {
+		return spec.Snapshot{}, d.putBack(ctx, c, err)
+	}
+	thaw, err := d.still(ctx, o.Authority, src, hold)
+	if err != nil {
+		return spec.Snapshot{}, err
+	}
+	defer func() { _ = thaw() }() // it was done, or there is an error already
+	src.Read = func(ctx context.Context) error {
+		return cmp.Or(d.stood(ctx, o.Authority, c), thaw())
+	}
+	if o.Progress != nil {
+		o.Progress(spec.Progress{Step: "snapshot", Message: "keeping the files of " + string(key)})
+	}
+	return d.snapshots().Take(ctx, o.Authority, src, o.ID)
+}
+
+// source describes a place for a snapshot, and refuses one of which none can be taken.
+func (d *Driver) source(ctx context.Context, auth driver.Authority, key spec.Key, c *container.InspectResponse) (*snapshot.Source, error) {
 	src := &snapshot.Source{Container: c, Key: key, Workdir: c.Config.Labels[labelWorkdir], State: stateDir, Guest: guestDir}
 	if names := c.Config.Labels[labelEnv]; names != "" {
 		src.Env = strings.Split(names, ",")
 	}
 	volumes, err := src.Volumes()
 	if err != nil {
-		return spec.Snapshot{}, err
+		return nil, err
 	}
 	if len(volumes) > 0 && d.engine.VolumesApart {
-		return spec.Snapshot{}, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, which " + d.engine.Title + " gives back to whatever is made of the image, without its files")}
+		return nil, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, which " + d.engine.Title + " gives back to whatever is made of the image, without its files")}
 	}
-	if src.User, err = d.identify(ctx, &plan{auth: o.Authority}, c); err != nil {
-		return spec.Snapshot{}, err
-	}
-	thaw, err := d.still(ctx, o.Authority, src)
-	if err != nil {
-		return spec.Snapshot{}, err
-	}
-	if o.Progress != nil {
-		o.Progress(spec.Progress{Step: "snapshot", Message: "keeping the files of " + string(key)})
-	}
-	snap, err := d.snapshots().Take(ctx, o.Authority, src, o.ID)
-	if thawErr := thaw(); err == nil {
-		err = thawErr
-	}
-	return snap, err
+	src.User, err = d.identify(ctx, &plan{auth: auth}, c)
+	return src, err
 }
 
 // still makes sure that nothing in a container runs and that what it keeps in memory can be
-// done without, and returns what makes it as it was.
-func (d *Driver) still(ctx context.Context, auth driver.Authority, src *snapshot.Source) (thaw func() error, err error) {
+// done without, and returns what makes it as it was. CodeUnavailable of that: it is somebody
+// else's by now to let go on.
+func (d *Driver) still(ctx context.Context, auth driver.Authority, src *snapshot.Source, hold *snapshot.Hold) (thaw func() error, err error) {
 	c := src.Container
 	switch c.State.Status {
 	case container.StateCreated, container.StateExited:
@@ -71,24 +99,50 @@ func (d *Driver) still(ctx context.Context, auth driver.Authority, src *snapshot
 	}
 	err = d.letGo(session, err)
 	found := c.State.Status
-	if err != nil && found == container.StateRunning {
+	if found == container.StatePaused {
+		err = d.putBack(ctx, c, err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	bg := context.WithoutCancel(ctx)
-	bounded, cancel := context.WithTimeout(bg, engine.CleanupLimit)
-	defer cancel()
-	if err = cmp.Or(err, d.engine.Freeze(bounded, auth, c.ID)); err != nil {
-		return nil, err
-	}
-	return func() error {
-		if found == container.StatePaused {
+	thaw = sync.OnceValue(func() error {
+		bounded, cancel := engine.Cleanup(ctx)
+		defer cancel()
+		switch {
+		case hold.Lost(bounded):
+			return meanwhile("another client has suspended it, or begun a snapshot of it")
+		case found == container.StatePaused:
 			return nil
 		}
-		bounded, cancel := context.WithTimeout(bg, engine.CleanupLimit)
-		defer cancel()
 		// It was this call that froze it: no fence keeps it from being undone.
 		return d.engine.Thaw(bounded, driver.Authority{}, c.ID)
-	}, nil
+	})
+	if found == container.StatePaused {
+		return thaw, nil
+	}
+	if err := d.engine.Freeze(ctx, auth, c.ID); err != nil {
+		_ = thaw() // what has failed, or was given up, may take effect all the same
+		return nil, err
+	}
+	return thaw, nil
+}
+
+// stood reports CodeUnavailable where something may have run in a container that still has
+// made sure of.
+func (d *Driver) stood(ctx context.Context, auth driver.Authority, c *container.InspectResponse) error {
+	want := c.State.Status
+	if alive(c) {
+		want = container.StatePaused
+	}
+	now, err := d.engine.Settled(ctx, auth, c.ID, container.StateRunning)
+	if err == nil && now != want {
+		err = meanwhile("somebody has let it go on, or ended it,")
+	}
+	return err
+}
+
+func meanwhile(what string) error {
+	return &spec.Error{Code: spec.CodeUnavailable, Err: errors.New(what + " while the snapshot was taken"), Hint: "try again"}
 }
 
 // keptInMemory refuses a container that has files in memory, which no image can have. Those

@@ -39,6 +39,9 @@ func TestStuckPlaceIsRemoved(t *testing.T) {
 	if _, err := d.Attach(ctx, p.spec.Key, driver.AttachOptions{}); spec.CodeOf(err) != spec.CodeUnavailable || !strings.Contains(err.Error(), "cannot resume") {
 		t.Errorf("attach: %v; want what the engine says", err)
 	}
+	if err := d.Resume(ctx, p.spec.Key, driver.ReapOptions{}); spec.CodeOf(err) != spec.CodeUnavailable || !strings.Contains(err.Error(), "cannot resume") {
+		t.Errorf("resume: %v; want what the engine says", err)
+	}
 	if err := d.Reap(ctx, p.spec.Key, driver.ReapOptions{}); err != nil || removed.Load() != 1 {
 		t.Errorf("reap: %v, and %d removals", err, removed.Load())
 	}

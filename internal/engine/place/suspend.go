@@ -1,12 +1,14 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/snapshot"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
 )
@@ -19,8 +21,17 @@ const thawTries = 10
 // Suspend implements driver.Suspender. Sessions and commands of others stay: they stand
 // still.
 func (d *Driver) Suspend(ctx context.Context, key spec.Key, o driver.ReapOptions) error {
-	id, err := d.suspended(ctx, o.Authority, key)
-	if err != nil || id != "" {
+	// What a snapshot has frozen is no suspension: one of this process is waited for.
+	done, err := d.engine.Turn(ctx, containerName(d.options.Owner, key))
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, passing, err := d.suspended(ctx, o.Authority, key)
+	if err == nil && passing {
+		err = d.snapshots().Break(ctx, o.Authority, containerName(d.options.Owner, key))
+	}
+	if err != nil || id != "" && !passing {
 		return err
 	}
 	c, err := d.find(ctx, o.Authority, key)
@@ -47,18 +58,30 @@ func (d *Driver) Resume(ctx context.Context, key spec.Key, o driver.ReapOptions)
 	case !alive(c):
 		return notRunning(c, c.State.Status)
 	}
-	return d.letGo(d.claim(ctx, o.Authority, c))
+	if err := d.letGo(d.claim(ctx, o.Authority, c)); err != nil {
+		return err
+	}
+	now, err := d.engine.Settled(ctx, o.Authority, c.ID, container.StatePaused)
+	if err == nil && now == container.StatePaused {
+		// No guest had a say, and nobody was told why it did not go on.
+		err = d.engine.Thaw(ctx, o.Authority, c.ID)
+	}
+	return err
 }
 
-// suspended returns the id of the container of key if it is suspended, else "".
-func (d *Driver) suspended(ctx context.Context, auth driver.Authority, key spec.Key) (string, error) {
-	return d.engine.Frozen(ctx, auth, containerName(d.options.Owner, key), d.labelled(key))
+// suspended returns the id of the container of key if it is suspended, else "", and whether
+// it is so in passing, for a snapshot.
+func (d *Driver) suspended(ctx context.Context, auth driver.Authority, key spec.Key) (id string, passing bool, _ error) {
+	name := containerName(d.options.Owner, key)
+	return d.engine.Frozen(ctx, auth, name, d.labelled(key), snapshot.HoldOn(name))
 }
 
 // look describes the container that has the name of key. One that is suspended goes on
-// first; its status is StatePaused all the same, for whoever has to put it back.
+// first; its status is StatePaused all the same, for whoever has to put it back, unless a
+// snapshot of it is being taken.
 func (d *Driver) look(ctx context.Context, auth driver.Authority, key spec.Key) (*container.InspectResponse, error) {
-	return d.engine.Look(ctx, auth, containerName(d.options.Owner, key), d.labelled(key))
+	name := containerName(d.options.Owner, key)
+	return d.engine.Look(ctx, auth, name, d.labelled(key), snapshot.HoldOn(name))
 }
 
 func (d *Driver) labelled(key spec.Key) map[string]string {
@@ -85,12 +108,21 @@ func (d *Driver) letGo(session *guest.Session, err error) error {
 // and whose guest has seen a newer owner is suspended again.
 func (d *Driver) enter(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*guest.Session, error) {
 	session, err := d.open(ctx, auth, c)
-	if c.State.Status == container.StatePaused && spec.CodeOf(err) == spec.CodeStaleOwner {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
-		defer cancel()
-		_ = d.engine.Freeze(bg, driver.Authority{}, c.ID) // the refusal is what matters
+	if spec.CodeOf(err) == spec.CodeStaleOwner {
+		err = d.putBack(ctx, c, err)
 	}
 	return session, err
+}
+
+// putBack suspends a container again that look has let go on, for a call that is refused, or
+// has done. An error that there is already is the one that matters.
+func (d *Driver) putBack(ctx context.Context, c *container.InspectResponse, err error) error {
+	if c.State.Status != container.StatePaused {
+		return err
+	}
+	bg, cancel := engine.Cleanup(ctx)
+	defer cancel()
+	return cmp.Or(err, d.engine.Freeze(bg, driver.Authority{}, c.ID))
 }
 
 // connect is enter for those who mean the place to go on: one that is suspended, since it
@@ -101,10 +133,16 @@ func (d *Driver) connect(ctx context.Context, auth driver.Authority, c *containe
 		if !errors.Is(err, errSuspended) || try == thawTries {
 			return session, err
 		}
-		if err := d.engine.Thaw(ctx, auth, c.ID); err != nil {
+		_, passing, err := d.suspended(ctx, auth, spec.Key(c.Config.Labels[labelKey]))
+		if err == nil {
+			err = d.engine.Thaw(ctx, auth, c.ID)
+		}
+		if err != nil {
 			return nil, err
 		}
-		c.State.Status = container.StatePaused
+		if !passing {
+			c.State.Status = container.StatePaused
+		}
 		if try == 1 {
 			continue
 		}

@@ -72,7 +72,7 @@ func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 	if err != nil {
 		return err
 	}
-	o := helper.Options(helperName(c.ID), p.spec.Image)
+	o := helper.Options(helperName(c.ID), c.Image)
 	o.HostConfig.VolumesFrom = []string{c.ID}
 	id, err := d.engine.Create(ctx, p.auth, o)
 	if errors.Is(err, engine.ErrTaken) {
@@ -82,10 +82,13 @@ func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 		}
 	}
 	if err != nil {
+		if _, gone := d.engine.State(ctx, p.auth, c.ID); spec.CodeOf(gone) == spec.CodeNotFound {
+			return errMoved
+		}
 		return err
 	}
 	err = d.engine.Put(ctx, p.auth, id, "/", archive)
-	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	bg, cancel := engine.Cleanup(ctx)
 	defer cancel()
 	return cmp.Or(err, d.engine.RemoveHelper(bg, p.auth, id))
 }
@@ -105,9 +108,12 @@ func (d *Driver) removeHelper(ctx context.Context, auth driver.Authority, contai
 	return d.engine.RemoveHelper(ctx, auth, c.ID)
 }
 
+// prepPrefix begins the names of helpers that have the volumes of a place.
+const prepPrefix = namePrefix + "prep-"
+
 // helperName is the name of the helper that prepares a place's volumes.
 func helperName(containerID string) string {
-	return "berth-prep-" + containerID[:min(len(containerID), 12)]
+	return prepPrefix + containerID[:min(len(containerID), 12)]
 }
 
 // servesItself reports whether the guest can make the directories. Without the right to

@@ -17,6 +17,12 @@
 // the snapshot lives, as while the place did. What is saved or pushed of a snapshot has no
 // part of that image but its files.
 //
+// Nothing runs in the place from the first commit to the last, or the snapshot is given up.
+// One at a time takes one of a place: whoever does has a container meanwhile, of a name that is
+// made of the place's, and writes into it now and then. Others wait for its end, or take over
+// from one that has stopped writing: its client has died, or is so slow that it finds its
+// container gone and gives its snapshot up.
+//
 // # Names
 //
 // A snapshot is there while its image has its name, "berth-snapshot/" and a hash of the owner

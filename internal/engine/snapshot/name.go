@@ -20,6 +20,10 @@ const (
 	LabelUnset = "dev.berth.snapshot-unset"
 )
 
+// LabelPlace is on a place, and so on what somebody makes of one; on what is made here it is
+// empty.
+const LabelPlace = "dev.berth.key"
+
 const (
 	repository        = "berth-snapshot/"
 	removedRepository = "berth-removed"
@@ -65,6 +69,9 @@ func claimOn(reference string) string {
 	sum := sha256.Sum256([]byte(reference))
 	return helperPrefix + "name-" + hex.EncodeToString(sum[:8])
 }
+
+// HoldOn is the name of the container that whoever takes a snapshot of a place has meanwhile.
+func HoldOn(place string) string { return helperPrefix + "of-" + place }
 
 // Claim reports whether a helper is one that is there for a moment only.
 func Claim(name string) bool {

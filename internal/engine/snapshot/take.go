@@ -31,7 +31,7 @@ import (
 // claimLimit bounds the wait for another client that names a snapshot.
 const claimLimit = 10 * time.Second
 
-// Source is a place that a snapshot is taken of. Nothing in it runs meanwhile.
+// Source is a place that a snapshot is taken of.
 type Source struct {
 	Container *container.InspectResponse
 	Key       spec.Key
@@ -40,6 +40,9 @@ type Source struct {
 	User      account.User
 	State     string // the directory of its guest's state
 	Guest     string // where its guest's program is mounted
+	// Read is called when all of it has been read. An error of it, as something has run in
+	// the place meanwhile, is the snapshot's.
+	Read func(context.Context) error
 }
 
 // Volumes returns where the volumes of a container are mounted whose contents a snapshot
@@ -99,7 +102,7 @@ type taking struct {
 }
 
 // Take keeps the files of a place under an id, "" being a random one. What it has made is
-// removed if it fails.
+// removed if it fails; what was needed on the way and cannot be removed is left to a prune.
 func (s *Store) Take(ctx context.Context, auth driver.Authority, src *Source, id string) (spec.Snapshot, error) {
 	if id == "" {
 		id = "snap-" + random()
@@ -125,22 +128,26 @@ func (s *Store) Take(ctx context.Context, auth driver.Authority, src *Source, id
 	t.describe(base, id)
 	taken, err := t.build(ctx, volumes)
 	if err == nil {
+		err = src.Read(ctx)
+	}
+	if err == nil {
 		err = t.name(ctx, id)
 	}
-	bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
+	bg, cancel := engine.Cleanup(ctx)
 	defer cancel()
 	if err != nil {
 		return spec.Snapshot{}, cmp.Or(err, t.discard(bg, t.image), t.discard(bg, t.layer))
 	}
+	_ = t.discard(bg, t.layer)
 	f, _ := s.found(taken.labels, taken.size)
-	return f.Snapshot, t.discard(bg, t.layer)
+	return f.Snapshot, nil
 }
 
 // name gives the image its name, unless somebody has taken it in all that time. An engine
 // gives a name in use to another image without a word; that of a container it gives once.
-func (t *taking) name(ctx context.Context, id string) (err error) {
+func (t *taking) name(ctx context.Context, id string) error {
 	ref := Reference(t.Owner, id)
-	o := t.helper(claimOn(ref), t.image)
+	o := idle(claimOn(ref), t.image, t.labels, t.env)
 	claim, err := t.Engine.Create(ctx, t.auth, o)
 	for deadline := time.Now().Add(claimLimit); errors.Is(err, engine.ErrTaken) && time.Now().Before(deadline); {
 		if err := engine.Pause(ctx, engine.PollEvery); err != nil {
@@ -154,24 +161,18 @@ func (t *taking) name(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
-		defer cancel()
-		err = cmp.Or(err, t.Engine.Remove(bg, t.auth, claim))
-	}()
+	defer t.drop(ctx, claim)
 	if err := t.free(ctx, t.auth, id); err != nil {
 		return err
 	}
 	return t.tag(ctx, t.auth, t.image, ref)
 }
 
-// helper describes a container that never runs.
-func (t *taking) helper(name, image string) client.ContainerCreateOptions {
-	return client.ContainerCreateOptions{
-		Name:       name,
-		Config:     &container.Config{Image: image, Entrypoint: []string{"/"}, Cmd: []string{}, WorkingDir: "/", Labels: t.labels, Env: t.env},
-		HostConfig: &container.HostConfig{NetworkMode: "none"},
-	}
+// drop removes a helper. One that cannot be removed is left to a prune.
+func (t *taking) drop(ctx context.Context, helper string) {
+	bg, cancel := engine.Cleanup(ctx)
+	defer cancel()
+	_ = t.Engine.Remove(bg, driver.Authority{}, helper)
 }
 
 // free reports CodeExists where a snapshot has the id.
@@ -218,15 +219,11 @@ func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err
 	if err != nil {
 		return nil, err
 	}
-	helper, err := t.Engine.Create(ctx, t.auth, t.helper(helperPrefix+random(), t.layer))
+	helper, err := t.Engine.Create(ctx, t.auth, idle(helperPrefix+random(), t.layer, t.labels, t.env))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		bg, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CleanupLimit)
-		defer cancel()
-		err = cmp.Or(err, t.Engine.Remove(bg, t.auth, helper))
-	}()
+	defer t.drop(ctx, helper)
 	for _, volume := range volumes {
 		if err := t.carry(ctx, helper, volume); err != nil {
 			return nil, err
@@ -261,11 +258,16 @@ func (t *taking) verify(got *image) error {
 }
 
 // commit makes an image of a container. An engine that takes no configuration here has it
-// from the helper, of which the snapshot is made.
+// from the helper, of which the snapshot is made; to the image between it is told what a prune
+// looks for.
 func (t *taking) commit(ctx context.Context, id string) (string, error) {
+	o := client.ContainerCommitOptions{NoPause: true, Config: &container.Config{Env: t.env, Labels: t.labels}}
+	if t.Engine.Libpod && id == t.source.Container.ID {
+		o.Changes = []string{"LABEL " + LabelOwner + "=" + t.Owner, "LABEL " + LabelPlace + "="}
+	}
 	var image string
 	err := t.Engine.Do(ctx, engine.Call{Authority: t.auth, What: "commit container", Max: engine.TransferLimit, Changes: true}, func(ctx context.Context, api *client.Client) error {
-		res, err := api.ContainerCommit(ctx, id, client.ContainerCommitOptions{NoPause: true, Config: &container.Config{Env: t.env, Labels: t.labels}})
+		res, err := api.ContainerCommit(ctx, id, o)
 		image = res.ID
 		return err
 	})

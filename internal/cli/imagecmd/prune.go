@@ -1,6 +1,7 @@
 package imagecmd
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -49,17 +50,14 @@ func prunes(d driver.Driver) bool {
 func pruneOne(ctx context.Context, env *verb.Env, d driver.Driver) error {
 	done, err := berth.Prune(ctx, d, berth.ReapOptions{})
 	if env.JSON {
-		if err == nil {
-			err = env.Print(pruned{Backend: d.Name(), Pruned: done})
-		}
-		return err
+		return cmp.Or(env.Print(pruned{Backend: d.Name(), Pruned: done}), err)
 	}
 	for _, list := range []struct {
 		kind  string
 		names []string
 	}{{"container", done.Containers}, {"volume", done.Volumes}, {"network", done.Networks}, {"image", done.Images}} {
 		for _, name := range list.names {
-			if said := env.Say("removed %s %s", list.kind, console.Clean(name)); said != nil {
+			if said := env.Say("removed %s %s on %s", list.kind, console.Clean(name), d.Name()); said != nil {
 				return said
 			}
 		}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,12 @@ func backgroundCases() []Case {
 // endMarked ends what the case left in the background on purpose.
 func (e *Env) endMarked(ctx context.Context, t T) {
 	t.Helper()
-	pids := e.Marked(ctx, t, e.Sandbox, e.Mark)
-	if len(pids) == 0 {
+	var pids []string
+	if !e.Eventually(ctx, func() bool { // one that executes a program just now has no environment, and is not found
+		before := pids
+		pids = e.Marked(ctx, t, e.Sandbox, e.Mark)
+		return len(pids) > 0 && slices.Equal(pids, before)
+	}) {
 		t.Errorf("the background child did not live on")
 		return
 	}

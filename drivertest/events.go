@@ -306,7 +306,7 @@ func wantFileEvents(t T, got, want []berth.Event) {
 func eventsJobs(ctx context.Context, t T, e *Env) {
 	first := e.lastEvent(ctx, t, e.Sandbox)
 	jobs := e.jobs()
-	j := e.start(ctx, t, jobs, "echo x; sleep 300", berth.JobOptions{Key: "job", StallAfter: 100 * time.Millisecond})
+	j := e.start(ctx, t, jobs, "exec sleep 300", berth.JobOptions{Key: "job", StallAfter: 100 * time.Millisecond})
 	var all []berth.Event
 	if !e.Eventually(ctx, func() bool {
 		all = e.events(ctx, t, e.Sandbox, first)

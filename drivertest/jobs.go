@@ -151,7 +151,11 @@ func jobStart(ctx context.Context, t T, e *Env) {
 	if !slices.Equal(info.Args, berth.Shell("echo begun; exec sleep 300")) {
 		t.Errorf("args %q", info.Args)
 	}
-	if pids := e.Marked(ctx, t, e.Sandbox, e.Mark); !slices.Contains(pids, fmt.Sprint(info.PID)) {
+	var pids []string
+	if !e.Eventually(ctx, func() bool { // one that executes a program just now has no environment, and is not found
+		pids = e.Marked(ctx, t, e.Sandbox, e.Mark)
+		return slices.Contains(pids, fmt.Sprint(info.PID))
+	}) {
 		t.Errorf("processes %v; want pid %d among them", pids, info.PID)
 	}
 	if info, err := j.Kill(ctx, -1); err != nil || info.State != spec.JobKilled {

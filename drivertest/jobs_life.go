@@ -82,7 +82,7 @@ func jobIdle(ctx context.Context, t T, e *Env) {
 	s := e.Keyed()
 	s.IdleTimeout = time.Second
 	sb := e.Provision(ctx, t, s)
-	e.start(ctx, t, sb.Jobs("me"), "sleep 4; echo done", berth.JobOptions{})
+	e.start(ctx, t, sb.Jobs("me"), "sleep 8; echo done", berth.JobOptions{})
 	if err := sb.Detach(ctx); err != nil {
 		t.Fatalf("detach: %v", err)
 	}
@@ -90,7 +90,7 @@ func jobIdle(ctx context.Context, t T, e *Env) {
 	if o, ok := e.owned(ctx, t, s.Key); !ok || o.State != spec.StateRunning {
 		t.Errorf("the place with a job idled: %+v, %v", o, ok)
 	}
-	e.Eventually(ctx, func() bool {
+	within(ctx, 30*time.Second, func() bool {
 		o, ok := e.owned(ctx, t, s.Key)
 		return !ok || o.State != spec.StateRunning
 	})

@@ -34,7 +34,7 @@ func silenceEnds(ctx context.Context, t T, e *Env) {
 	wantText(t, "stdout", r.Stdout, "out\n")
 	wantText(t, "stderr", r.Stderr, "err\n")
 	e.WaitGone(ctx, t)
-	r = e.Exec(ctx, t, berth.Shell("echo out; sleep 300"), berth.ExecOptions{NoOutputTimeout: short})
+	r = e.Exec(ctx, t, berth.Shell("echo out; sleep 300"), berth.ExecOptions{NoOutputTimeout: 2 * time.Second})
 	if !r.TimedOut || !r.NoOutput {
 		t.Errorf("without a timeout: timed out %v, for its silence %v; want both", r.TimedOut, r.NoOutput)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth"
@@ -158,8 +161,27 @@ func watchKillAll(ctx context.Context, t T, e *Env) {
 	w.ends(t)
 }
 
+// watchAlone waits, for a while, until no other process of this machine opens as many watches
+// as a place has: those of two are all that a kernel gives to one user, and others are refused
+// theirs.
+func watchAlone(ctx context.Context) (done func()) {
+	done = func() {}
+	if runtime.GOOS != "linux" {
+		return done
+	}
+	within(ctx, watchTime, func() bool {
+		l, err := net.Listen("unix", "@berth-drivertest-watches") // a name without a file, which ends with the process
+		if err == nil {
+			done = func() { l.Close() }
+		}
+		return !errors.Is(err, syscall.EADDRINUSE)
+	})
+	return done
+}
+
 func watchBounded(ctx context.Context, t T, e *Env) {
 	dir := e.watchPlace(ctx, t)
+	defer watchAlone(ctx)()
 	var all []*watched
 	end := func() {
 		for _, w := range all {

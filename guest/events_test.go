@@ -101,17 +101,18 @@ func TestEventsOfALiar(t *testing.T) {
 // TestEventsOverARedial defends: on the next connection the events go on after the last
 // that was told; those of another life begin again, however many there are.
 func TestEventsOverARedial(t *testing.T) {
-	asked := make(chan wire.EventsRequest, 10)
+	asked, heard := make(chan wire.EventsRequest, 10), make(chan int64, 10)
 	f := newFake(t, func(c *fakeConn, st *wire.Stream, req *wire.Request) {
 		asked <- *req.Events
 		switch c.n {
 		case 1:
 			tellEvents(st, wire.EventsInfo{Life: "a", Last: 2}, batch(event(1), event(2)))
-			time.Sleep(50 * time.Millisecond)
+			for <-heard != 2 {
+			}
 			c.cut()
 		case 2:
 			tellEvents(st, wire.EventsInfo{Life: "a", After: 2, Last: 9}, batch(event(3)))
-			time.Sleep(50 * time.Millisecond)
+			<-heard
 			c.cut()
 		default:
 			tellEvents(st, wire.EventsInfo{Life: "b", Last: 9}, wire.EventBatch{Events: []wire.PlaceEvent{event(1)}, Done: true})
@@ -121,6 +122,7 @@ func TestEventsOverARedial(t *testing.T) {
 	s := f.open(guest.OpenOptions{Redial: f.dial})
 	err := s.Events(context.Background(), spec.EventQuery{Follow: true}, func(e spec.Event) error {
 		told = append(told, e.Seq)
+		heard <- e.Seq
 		return nil
 	})
 	if want := []int64{1, 2, 3, 1}; err != nil || !slices.Equal(told, want) {
@@ -136,16 +138,17 @@ func TestEventsOverARedial(t *testing.T) {
 // TestEventsEnd defends: a guest that begins again in the same life is a liar,
 // and an error of tell, or the end of its context, ends the telling.
 func TestEventsEnd(t *testing.T) {
+	heard := make(chan struct{}, 10)
 	f := newFake(t, func(c *fakeConn, st *wire.Stream, _ *wire.Request) {
 		tellEvents(st, wire.EventsInfo{Life: "a", Last: 1}, batch(event(1)))
 		if c.n == 1 {
-			time.Sleep(50 * time.Millisecond)
+			<-heard
 			c.cut()
 		}
 	})
 	s := f.open(guest.OpenOptions{Redial: f.dial})
 	q := spec.EventQuery{Follow: true}
-	wantCode(t, s.Events(context.Background(), q, func(spec.Event) error { return nil }), spec.CodeInternal)
+	wantCode(t, s.Events(context.Background(), q, func(spec.Event) error { heard <- struct{}{}; return nil }), spec.CodeInternal)
 	if err := s.Events(context.Background(), q, func(spec.Event) error { return errPlain }); !errors.Is(err, errPlain) {
 		t.Errorf("an error of tell: %v", err)
 	}

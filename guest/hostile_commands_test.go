@@ -155,7 +155,7 @@ func TestTheHostsClockDecides(t *testing.T) {
 			})
 			s := f.open(guest.OpenOptions{})
 			var n counter
-			quickly(t, 4*time.Second, "the command", func() {
+			quickly(t, 10*time.Second, "the command", func() {
 				p, err := s.Start(context.Background(), &spec.Command{Args: []string{"x"}, Timeout: 100 * time.Millisecond, Grace: -1}, driver.Stdio{Stdout: &n})
 				if err != nil {
 					t.Error(err)
@@ -194,7 +194,7 @@ func TestCancelAmongAFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	quickly(t, time.Second, "wait", func() {
+	quickly(t, 4*time.Second, "wait", func() {
 		if _, err := p.Wait(context.Background()); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
@@ -220,6 +220,7 @@ func TestAnotherStoryAfterTheRedial(t *testing.T) {
 		{"it wrote as much", func(id string) []wire.Event { return []wire.Event{runs(id), ends(wire.Exit{Code: 3, StdoutBytes: 5})} }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			running, heard := make(chan struct{}), make(chan struct{})
 			f := newFake(t, func(c *fakeConn, st *wire.Stream, req *wire.Request) {
 				switch {
 				case req.Op == wire.OpAttach:
@@ -228,7 +229,8 @@ func TestAnotherStoryAfterTheRedial(t *testing.T) {
 					say(st, runs(req.Exec.ID))
 				case c.n == 1:
 					_, _ = wire.WriteData(st, []byte("hello"), 0)
-					time.Sleep(50 * time.Millisecond)
+					<-running
+					<-heard
 					c.cut()
 				default:
 					_ = wire.WriteEnd(st)
@@ -237,7 +239,14 @@ func TestAnotherStoryAfterTheRedial(t *testing.T) {
 			})
 			s := f.open(guest.OpenOptions{Redial: f.dial})
 			quickly(t, 8*time.Second, "the command", func() {
-				p, err := s.Start(context.Background(), argv("x"), driver.Stdio{Stdout: io.Discard})
+				var n counter
+				p, err := s.Start(context.Background(), argv("x"), driver.Stdio{Stdout: writerFunc(func(b []byte) (int, error) {
+					if _, _ = n.Write(b); n == 5 {
+						close(heard)
+					}
+					return len(b), nil
+				})})
+				close(running)
 				if err != nil {
 					t.Error(err)
 					return

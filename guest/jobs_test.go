@@ -155,6 +155,7 @@ func TestLogGoesOn(t *testing.T) {
 	text := logText(1000)
 	var mu sync.Mutex
 	var asked []wire.LogWindow
+	reached := make(chan struct{}, 1)
 	f := newFake(t, func(c *fakeConn, st *wire.Stream, req *wire.Request) {
 		w := *req.Job.Window
 		mu.Lock()
@@ -168,7 +169,10 @@ func TestLogGoesOn(t *testing.T) {
 		}
 		if c.n < 4 {
 			_, _ = wire.WriteData(st, text[w.Offset:w.Offset+1001], 100)
-			time.Sleep(20 * time.Millisecond) // so that some of it gets through
+			if c.n == 1 {
+				<-reached
+			}
+			time.Sleep(20 * time.Millisecond) // so that more of it gets through
 			c.cut()
 			return
 		}
@@ -185,7 +189,13 @@ func TestLogGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(log, first); err != nil {
+			t.Fatal(err)
+		}
+		reached <- struct{}{}
 		got, err := io.ReadAll(log)
+		got = append(first, got...)
 		log.Close()
 		want := text
 		if w.MaxBytes > 0 {
@@ -382,7 +392,7 @@ func TestEventsTakenOver(t *testing.T) {
 		}
 		<-telling
 		_ = wire.WriteMessage(st, &wire.JobEvent{Err: wire.FromError(spec.New(spec.CodeStaleOwner, "another"))})
-		time.Sleep(50 * time.Millisecond) // until the host has it
+		time.Sleep(500 * time.Millisecond) // until the host has it
 		close(sent)
 		n := 0
 		for ; wire.ReadMessage(st, new(wire.JobAck), 0) == nil; n++ {

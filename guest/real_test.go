@@ -86,7 +86,7 @@ func TestEndings(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	p, err := s.Start(ctx, &spec.Command{Args: spec.Shell("echo so far; sleep 600"), Timeout: 200 * time.Millisecond, Grace: -1}, driver.Stdio{Stdout: io.Discard})
+	p, err := s.Start(ctx, &spec.Command{Args: spec.Shell("echo so far; sleep 600"), Timeout: 2 * time.Second, Grace: -1}, driver.Stdio{Stdout: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestStoppedGuest(t *testing.T) {
 	noLeaks(t)
 	pl := newPlace(t)
 	s := pl.open(nil)
-	p, err := s.Start(context.Background(), &spec.Command{Args: []string{"sleep", "600"}, Timeout: 300 * time.Millisecond, Grace: -1}, driver.Stdio{})
+	p, err := s.Start(context.Background(), &spec.Command{Args: []string{"sleep", "600"}, Timeout: time.Second, Grace: -1}, driver.Stdio{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestStoppedGuest(t *testing.T) {
 	}
 	begin := time.Now()
 	e, err := p.Wait(context.Background())
-	if err != nil || !e.TimedOut || e.Code != -1 || time.Since(begin) > 4*time.Second {
+	if err != nil || !e.TimedOut || e.Code != -1 || time.Since(begin) > 10*time.Second {
 		t.Errorf("%+v, %v after %v", e, err, time.Since(begin))
 	}
 	quickly(t, 6*time.Second, "close", func() { s.Close(context.Background()) })

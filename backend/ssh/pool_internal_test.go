@@ -216,7 +216,7 @@ func TestPoolReplacesDeadConnections(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	p := sshtest.StartProxy(t, s.Addr, 0)
 	tm := defaultTiming()
-	tm.keepAlive, tm.idle = 50*time.Millisecond, 200*time.Millisecond
+	tm.keepAlive, tm.idle = 500*time.Millisecond, 200*time.Millisecond
 	h := testHost(t, s, p.Addr, tm)
 	ctx := testContext(t)
 	for _, tc := range []struct {

@@ -65,7 +65,7 @@ func TestStartInACrowd(t *testing.T) {
 	if diff := cmp.Diff(want, look()); diff != "" { // the starter begins
 		t.Errorf("-alone +in a crowd:\n%s", diff)
 	}
-	before := p.footprint()
+	before := p.steady()
 	for range 10 {
 		look()
 	}

@@ -233,11 +233,11 @@ func TestStragglers(t *testing.T) {
 	p := startPlace(t)
 	h := p.dial("a")
 	begun := time.Now()
-	got := h.run(withTimeout(shell("sleep 300 & echo $! > pid; echo started"), 5*time.Second))
+	got := h.run(withTimeout(shell("sleep 300 & echo $! > pid; echo started"), time.Minute))
 	if got.Stdout != "started\n" || got.Exit.TimedOut || got.Exit.Code != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if took := time.Since(begun); took > 3*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	child := findProc(t, p.fileText("pid"))

@@ -78,7 +78,7 @@ func TestJobsHoldFewDescriptors(t *testing.T) {
 	for range 20 { // as many groups are free as ever are
 		h.run(command("true"))
 	}
-	before := p.footprint()
+	before := p.steady()
 	const count = 20
 	var ids []string
 	for range count {

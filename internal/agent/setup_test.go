@@ -265,7 +265,7 @@ func TestNoOutputTimeout(t *testing.T) {
 		r.NoOutputMS = d.Milliseconds()
 		return r
 	}
-	got := h.run(silence(300*time.Millisecond, shell("echo out; echo err >&2; sleep 300")))
+	got := h.run(silence(2*time.Second, shell("echo out; echo err >&2; sleep 300")))
 	if !got.Exit.TimedOut || !got.Exit.NoOutput || got.Stdout != "out\n" || got.Stderr != "err\n" {
 		t.Errorf("silent: %+v", got)
 	}

@@ -237,7 +237,7 @@ func TestMuxBackPressure(t *testing.T) {
 		}
 		defer s.Close()
 	}
-	for last := -1; total() != last; time.Sleep(100 * time.Millisecond) {
+	for last := -1; total() == 0 || total() != last; time.Sleep(100 * time.Millisecond) {
 		last = total()
 	}
 	if n := total(); n == 0 || n > stalled*(256<<10) {

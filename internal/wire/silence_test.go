@@ -11,7 +11,7 @@ import (
 // A guest lets go of a host that has promised to probe and falls silent, and keeps
 // one that probes.
 func TestGuestEndsSilence(t *testing.T) {
-	p := wire.Profile{KeepAliveMS: 50}
+	p := wire.Profile{KeepAliveMS: 500}
 	connect := func() (host, guest net.Conn) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -47,10 +47,10 @@ func TestGuestEndsSilence(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the guest waits for a host that says nothing")
 	}
-	// Ten times as long as silence may last, unless the machine stands still.
+	// Longer than silence may last, which is 2 s.
 	select {
 	case <-kept.Done():
 		t.Error("the guest let go of a host that probes")
-	case <-time.After(2 * time.Second):
+	case <-time.After(5 * time.Second):
 	}
 }

@@ -223,7 +223,16 @@ func TestEndBeforeStart(t *testing.T) {
 		defer close(all)
 		r.EndAll(time.Second, 20*time.Second)
 	}()
-	time.Sleep(10 * time.Millisecond) // EndAll may come first or last: the shorter grace is the one
+	for _, asked := range []*job.Job{j, failing} { // the shorter grace is the one
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			if grace, ok := asked.Asked(); ok && grace == time.Second {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("EndAll does not ask a job that is being started to end")
+			}
+		}
+	}
 	graces := make(chan time.Duration, 2)
 	j.Started(42, func(grace time.Duration) {
 		graces <- grace

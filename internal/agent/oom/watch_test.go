@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -130,6 +131,7 @@ func TestWhoIsTold(t *testing.T) {
 	other, victim := w.Begin(), w.Begin()
 	g.kill(1)
 	told := make(chan *spec.OOM)
+	undo := w.Wait(10 * time.Second)
 	go func() { told <- w.Ended(other, oom.End{Status: 0}) }()
 	if got := w.Ended(victim, oom.End{Status: killed}); got == nil {
 		t.Error("the victim is not told")
@@ -137,6 +139,7 @@ func TestWhoIsTold(t *testing.T) {
 	if got := <-told; got != nil {
 		t.Errorf("the other is told %+v", got)
 	}
+	undo()
 
 	first, second := w.Begin(), w.Begin()
 	g.kill(1)
@@ -149,6 +152,7 @@ func TestWhoIsTold(t *testing.T) {
 
 	ours, theirs := w.Begin(), w.Begin()
 	g.kill(1)
+	undo = w.Wait(10 * time.Second)
 	go func() { told <- w.Ended(ours, oom.End{Status: killed, Ours: true}) }()
 	if got := w.Ended(theirs, oom.End{Status: killed}); got == nil {
 		t.Error("the victim is not told")
@@ -156,6 +160,7 @@ func TestWhoIsTold(t *testing.T) {
 	if got := <-told; got != nil {
 		t.Errorf("what we killed is told %+v", got)
 	}
+	undo()
 }
 
 // Two that are killed at one time are both told; a command that lost several processes

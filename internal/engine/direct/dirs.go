@@ -22,12 +22,12 @@ import (
 const Label = "dev.berth.direct"
 
 // limit bounds the wait for a guest that has been told of a socket, which takes it less than a
-// millisecond unless the machine is busy; one that does not hear is not waited for. firstLimit
-// bounds the wait for one that is just starting to hear.
-const (
-	limit      = time.Second
-	firstLimit = 2 * time.Second
-)
+// millisecond unless the machine is busy; one that does not hear is not waited for. Tests
+// change it.
+var limit = time.Second
+
+// firstLimit bounds the wait for a guest that is just starting to hear.
+const firstLimit = 2 * time.Second
 
 // errNone is why there is no direct way; the engine's is always there, so that nobody needs
 // to know more.

@@ -15,8 +15,10 @@ const tidyLimit = 15 * time.Second
 // Snapshot keeps the files of the place, for Restore to make others of: its image's, its
 // own, and those of its volumes; not its processes and jobs, its environment and secrets,
 // and not what is mounted from outside. The place is frozen meanwhile. Files that cannot be
-// kept, in memory say, are ErrUnsupported, and nothing is made then. A Sandbox that never
-// started means the place that has its key, which may be stopped.
+// kept, in memory say, are ErrUnsupported, and a place that somebody has let go on meanwhile,
+// as a new client of it does, is ErrUnavailable; nothing is made then. Snapshots of one place
+// wait for each other. A Sandbox that never started means the place that has its key, which
+// may be stopped.
 func (sb *Sandbox) Snapshot(ctx context.Context, o SnapshotOptions) (Snapshot, error) {
 	s, err := snapshotter(sb.driver)
 	if err != nil {

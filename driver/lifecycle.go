@@ -22,7 +22,9 @@ type Snapshotter interface {
 	// Snapshot keeps the files of the place of key: its image's, its own, and those of its
 	// volumes; not its processes, and not what is mounted from outside. The place is
 	// frozen meanwhile, and as it was afterwards; it may be stopped. What cannot be kept is
-	// CodeUnsupported, and nothing is made then.
+	// CodeUnsupported, and one of a place that somebody has let go on meanwhile, by any call
+	// that works in it, CodeUnavailable; nothing is made then. Those of one place wait for
+	// each other.
 	Snapshot(ctx context.Context, key spec.Key, o SnapshotOptions) (spec.Snapshot, error)
 	// Restore makes the place of s, which must not exist (CodeExists), of a snapshot: s
 	// says everything but the image. A snapshot of another owner, or none, is CodeNotFound.

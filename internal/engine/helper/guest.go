@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
@@ -68,7 +69,7 @@ func (f *Filler) Fill(ctx context.Context) (bool, error) {
 	if err := f.Engine.VolumeCreate(ctx, f.Auth, name, map[string]string{LabelGuest: GuestVersion(f.Bin)}); err != nil {
 		return false, err
 	}
-	var other watch
+	var other engine.Vigil
 	for deadline := time.Now().Add(fillLimit); ; {
 		id, err := f.Engine.Create(ctx, f.Auth, Options(name, f.Image, GuestMount(f.Bin, false)))
 		if err == nil {
@@ -82,7 +83,7 @@ func (f *Filler) Fill(ctx context.Context) (bool, error) {
 		waited = true
 		dead, err := f.look(ctx, name, &other)
 		if err == nil && dead {
-			err = f.Engine.Remove(ctx, f.Auth, other.id)
+			err = f.Engine.Remove(ctx, f.Auth, other.ID)
 		}
 		if err != nil {
 			return false, err
@@ -96,39 +97,21 @@ func (f *Filler) Fill(ctx context.Context) (bool, error) {
 	}
 }
 
-// watch is what was seen of somebody else's helper, and since when it has been so.
-type watch struct {
-	id    string
-	size  int64
-	since time.Time
-}
-
 // look reports whether the helper of a name has shown no sign of life for too long: it is
 // the same one, and what is in the volume has not grown. Nor does it seem dead where the
 // engine does not say, as one may not while it unpacks what it is sent.
-func (f *Filler) look(ctx context.Context, name string, seen *watch) (dead bool, _ error) {
-	bounded, cancel := context.WithTimeout(ctx, takeOver)
-	defer cancel()
-	now := watch{since: time.Now()}
-	c, err := f.Engine.Inspect(bounded, f.Auth, name)
-	if err == nil {
-		if c.Config.Labels[Label] != "true" {
-			return false, &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", name)}
+func (f *Filler) look(ctx context.Context, name string, seen *engine.Vigil) (dead bool, _ error) {
+	return seen.Dead(ctx, takeOver, takeOver, func(ctx context.Context) (id, sign string, err error) {
+		c, err := f.Engine.Inspect(ctx, f.Auth, name)
+		if err != nil {
+			return "", "", err
 		}
-		now.id = c.ID
-		now.size, err = f.size(bounded, c.ID)
-	}
-	switch {
-	case spec.CodeOf(err) == spec.CodeNotFound, bounded.Err() != nil && ctx.Err() == nil:
-		*seen = watch{}
-		return false, nil
-	case err != nil:
-		return false, err
-	case now.id != seen.id || now.size != seen.size:
-		*seen = now
-		return false, nil
-	}
-	return time.Since(seen.since) > takeOver, nil
+		if c.Config.Labels[Label] != "true" {
+			return "", "", &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", name)}
+		}
+		size, err := f.size(ctx, c.ID)
+		return c.ID, strconv.FormatInt(size, 10), err
+	})
 }
 
 // size is how much of the guest there is in the volume of a helper; -1: nothing.

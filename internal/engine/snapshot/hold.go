@@ -50,7 +50,7 @@ func (s *Store) Hold(ctx context.Context, auth driver.Authority, place string, l
 		return nil, spec.New(spec.CodeNotFound, "there is no container "+place)
 	}
 	name, image, over := HoldOn(place), items[at].ImageID, false
-	var seen sign
+	var seen engine.Vigil
 	for {
 		id, err := s.Engine.Create(ctx, auth, idle(name, image, map[string]string{LabelOwner: s.Owner}, nil))
 		if err == nil {
@@ -61,7 +61,7 @@ func (s *Store) Hold(ctx context.Context, auth driver.Authority, place string, l
 		}
 		dead, err := s.look(ctx, auth, name, &seen)
 		if err == nil && dead {
-			err, over = s.Engine.Remove(ctx, auth, seen.id), true
+			err, over = s.Engine.Remove(ctx, auth, seen.ID), true
 		}
 		if err == nil {
 			err = engine.Pause(ctx, lookEvery)
@@ -107,40 +107,22 @@ func (h *Hold) Release(ctx context.Context) {
 	_ = h.store.Engine.Remove(bg, driver.Authority{}, h.id)
 }
 
-// sign is the last sign of life of somebody else, and since when it has been that.
-type sign struct {
-	id           string
-	shown, since time.Time
-}
-
-// look reports whether the hold of a name has been without a sign of life for too long. Where
-// the engine does not say, or not in time, nobody seems dead: Podman fails to describe what is
-// being removed.
-func (s *Store) look(ctx context.Context, auth driver.Authority, name string, seen *sign) (dead bool, _ error) {
-	bounded, cancel := context.WithTimeout(ctx, signEvery)
-	defer cancel()
-	now := sign{since: time.Now()}
-	c, err := s.Engine.Inspect(bounded, auth, name)
-	if err == nil {
-		if c.Config.Labels[LabelOwner] != s.Owner {
-			return false, &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", name)}
+// look reports whether the hold of a name has been without a sign of life for too long.
+func (s *Store) look(ctx context.Context, auth driver.Authority, name string, seen *engine.Vigil) (dead bool, _ error) {
+	return seen.Dead(ctx, signEvery, deadAfter, func(ctx context.Context) (id, sign string, err error) {
+		c, err := s.Engine.Inspect(ctx, auth, name)
+		if err != nil {
+			return "", "", err
 		}
-		now.id = c.ID
-		var st container.PathStat
-		st, err = s.Engine.Stat(bounded, auth, c.ID, signDir+signFile)
-		now.shown = st.Mtime
-	}
-	switch code := spec.CodeOf(err); {
-	case code == spec.CodeNotFound, code == spec.CodeUnavailable, bounded.Err() != nil && ctx.Err() == nil:
-		*seen = sign{}
-		return false, nil
-	case err != nil && code != spec.CodeFileNotFound:
-		return false, err
-	case now.id != seen.id || !now.shown.Equal(seen.shown):
-		*seen = now
-		return false, nil
-	}
-	return time.Since(seen.since) > deadAfter, nil
+		if c.Config.Labels[LabelOwner] != s.Owner {
+			return "", "", &spec.Error{Code: spec.CodeExists, Err: fmt.Errorf("container %s is not ours", name)}
+		}
+		st, err := s.Engine.Stat(ctx, auth, c.ID, signDir+signFile)
+		if spec.CodeOf(err) == spec.CodeFileNotFound { // it has shown none yet
+			return c.ID, "", nil
+		}
+		return c.ID, st.Mtime.UTC().String(), err
+	})
 }
 
 // signOfLife is an archive with a file that is as old as now.

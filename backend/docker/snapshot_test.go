@@ -468,9 +468,6 @@ func TestSnapshotsOfOnePlaceAtOnce(t *testing.T) {
 // A place whose snapshot was cut off with its client can be kept by another one, which takes
 // over as the first shows no sign of life.
 func TestSnapshotTakesOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("somebody is waited for who has died")
-	}
 	o, ctx := testOptions(t), testContext(t)
 	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
 	s, d, api := busybox(t), newDriver(t, o), engine.Client(t)

@@ -78,12 +78,11 @@ type statusLine struct {
 	Hides  []string `json:"hides,omitempty"`
 	// Image, User and Workdir are what a container was made from and with; Mounts and Ports
 	// what it has of the engine's machine, and shows there.
-	Image   string `json:"image,omitempty"`
-	User    string `json:"user,omitempty"`
-	Workdir string `json:"workdir,omitempty"`
-
-	Mounts []spec.Mount         `json:"mounts,omitempty"`
-	Ports  []spec.PublishedPort `json:"ports,omitempty"`
+	Image   string               `json:"image,omitempty"`
+	User    string               `json:"user,omitempty"`
+	Workdir string               `json:"workdir,omitempty"`
+	Mounts  []spec.Mount         `json:"mounts,omitempty"`
+	Ports   []spec.PublishedPort `json:"ports,omitempty"`
 	// Limits are those in force; what follows is what the place uses of its memory.
 	Limits          spec.Limits `json:"limits,omitzero"`
 	MemoryBytes     int64       `json:"memory_bytes,omitempty"`

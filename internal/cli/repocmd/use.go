@@ -1,7 +1,6 @@
 package repocmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -101,11 +100,14 @@ func (u *Use) find(ctx context.Context) error {
 		return err
 	}
 	w, found := r.Worktree(ctx, o.Name)
-	if spec.CodeOf(found) == spec.CodeNotFound {
+	switch {
+	case spec.CodeOf(found) == spec.CodeNotFound:
 		return err // what stands in the way is no work tree of ours
+	case found != nil:
+		return found
 	}
 	u.worktree = w
-	return cmp.Or(found, w.Join(ctx))
+	return w.Join(ctx)
 }
 
 // Provision makes a sandbox, or finds the one that there is, and puts the clone into it. One

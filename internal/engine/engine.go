@@ -96,6 +96,9 @@ type Call struct {
 	Max       time.Duration // 0: 30 s
 	// Changes: a request whose answer is lost may have taken effect.
 	Changes bool
+	// Reads: it changes nothing and returns at once. What the engine fails to say of a
+	// container that is just being removed, an internal error, is asked for again.
+	Reads bool
 }
 
 // Do sends one request: the fence is asked, the deadline set, the error given its
@@ -115,10 +118,15 @@ func (e *Engine) Do(ctx context.Context, c Call, send func(context.Context, *cli
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := e.recognise(bounded)
-	if err == nil {
-		err = send(bounded, e.api)
-	} else {
+	if err != nil {
 		c.Changes = false // it was not sent
+	} else {
+		for try := 1; ; try++ {
+			err = send(bounded, e.api)
+			if !c.Reads || !cerrdefs.IsInternal(err) || try == settleTries || Pause(bounded, PollEvery) != nil {
+				break
+			}
+		}
 	}
 	switch {
 	case err == nil:

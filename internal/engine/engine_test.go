@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,39 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, want) || errors.Is(want, spec.ErrNoSpace) && !strings.Contains(spec.HintOf(err), "berth prune") {
 			t.Errorf("%s: %v (hint %q); want %v", answer, err, spec.HintOf(err), want)
 		}
+	}
+}
+
+// What an engine fails to say of a container that is just being removed is asked for again,
+// until it says that there is none; what changes something is sent once.
+func TestReadsOfWhatIsRemoved(t *testing.T) {
+	asked := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		w.Header().Set("Content-Type", "application/json")
+		if what := path.Base(r.URL.Path); what != "_ping" {
+			status := http.StatusInternalServerError
+			if asked[what]++; asked[what] == 3 {
+				status = http.StatusNotFound
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, `{"message":"it does not exist in database"}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	e, err := New(Docker(), address.Options{Host: "tcp://" + server.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, auth := t.Context(), driver.Authority{}
+	if _, err := e.Inspect(ctx, auth, "c"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("inspect: %v; want not found", err)
+	}
+	if _, err := e.Stat(ctx, auth, "c", "/f"); !errors.Is(err, spec.ErrFileNotFound) {
+		t.Errorf("stat: %v; want no such file", err)
+	}
+	if err := e.Start(ctx, auth, "c"); !errors.Is(err, spec.ErrUnavailable) || asked["start"] != 1 {
+		t.Errorf("start: %v, sent %d times; want unavailable, once", err, asked["start"])
 	}
 }
 

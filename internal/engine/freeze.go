@@ -70,7 +70,7 @@ func (e *Engine) unless(ctx context.Context, auth driver.Authority, id string, w
 // the engine is doing with the container, as Inspect is not.
 func (e *Engine) State(ctx context.Context, auth driver.Authority, id string) (container.ContainerState, error) {
 	var state container.ContainerState
-	err := e.Do(ctx, Call{Authority: auth, What: "list containers"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "list containers", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("id", id)})
 		for _, c := range res.Items {
 			if c.ID == id {

@@ -30,7 +30,7 @@ func (e *Engine) Runtime(ctx context.Context, auth driver.Authority, c *containe
 		return c.HostConfig.Runtime, nil
 	}
 	var answer struct{ OCIRuntime string }
-	err := e.Do(ctx, Call{Authority: auth, What: "inspect container"}, func(ctx context.Context, _ *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect container", Reads: true}, func(ctx context.Context, _ *client.Client) error {
 		return e.askLibpod(ctx, "/v4.0.0/libpod/containers/"+c.ID+"/json", &answer)
 	})
 	return filepath.Base(answer.OCIRuntime), err

@@ -32,7 +32,7 @@ func (e *Engine) Clock(ctx context.Context, auth driver.Authority) (time.Time, e
 // Volumes lists those that have a label, of whatever value.
 func (e *Engine) Volumes(ctx context.Context, auth driver.Authority, label string) ([]volume.Volume, error) {
 	var items []volume.Volume
-	err := e.Do(ctx, Call{Authority: auth, What: "list volumes"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "list volumes", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", label)})
 		items = res.Items
 		return err
@@ -43,7 +43,7 @@ func (e *Engine) Volumes(ctx context.Context, auth driver.Authority, label strin
 // Networks lists those that have a label, of whatever value.
 func (e *Engine) Networks(ctx context.Context, auth driver.Authority, label string) ([]network.Summary, error) {
 	var items []network.Summary
-	err := e.Do(ctx, Call{Authority: auth, What: "list networks"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "list networks", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("label", label)})
 		items = res.Items
 		return err

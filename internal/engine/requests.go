@@ -31,7 +31,7 @@ const (
 // Inspect describes the container with exactly this name or id.
 func (e *Engine) Inspect(ctx context.Context, auth driver.Authority, id string) (*container.InspectResponse, error) {
 	var c container.InspectResponse
-	err := e.Do(ctx, Call{Authority: auth, What: "inspect container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect container", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		c = res.Container
 		return err
@@ -66,7 +66,7 @@ func (e *Engine) List(ctx context.Context, auth driver.Authority, labels map[str
 
 func (e *Engine) list(ctx context.Context, auth driver.Authority, filters client.Filters) ([]container.Summary, error) {
 	var items []container.Summary
-	err := e.Do(ctx, Call{Authority: auth, What: "list containers"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "list containers", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 		items = res.Items
 		return err
@@ -108,7 +108,7 @@ var ErrNoImage = errors.New("is not on the engine")
 
 // lacks reports whether the engine says that it has no image of this name or id.
 func (e *Engine) lacks(ctx context.Context, auth driver.Authority, image string) bool {
-	return cerrdefs.IsNotFound(e.Do(ctx, Call{Authority: auth, What: "inspect image"}, func(ctx context.Context, api *client.Client) error {
+	return cerrdefs.IsNotFound(e.Do(ctx, Call{Authority: auth, What: "inspect image", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.ImageInspect(ctx, image)
 		return err
 	}))
@@ -219,7 +219,7 @@ func (e *Engine) WaitGone(ctx context.Context, auth driver.Authority, c *contain
 // it is not there.
 func (e *Engine) Stat(ctx context.Context, auth driver.Authority, id, path string) (container.PathStat, error) {
 	var st container.PathStat
-	err := e.Do(ctx, Call{Authority: auth, What: "look into container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "look into container", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: path})
 		st = res.Stat
 		return err
@@ -256,7 +256,7 @@ func (e *Engine) Get(ctx context.Context, auth driver.Authority, id, path string
 
 func (e *Engine) get(ctx context.Context, auth driver.Authority, id, path string) ([]byte, error) {
 	var data []byte
-	err := e.Do(ctx, Call{Authority: auth, What: "copy out of container"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "copy out of container", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: path})
 		if err != nil {
 			return err
@@ -296,7 +296,7 @@ func (e *Engine) VolumeCreate(ctx context.Context, auth driver.Authority, name s
 
 // VolumeExists reports whether there is a volume of this name.
 func (e *Engine) VolumeExists(ctx context.Context, auth driver.Authority, name string) (bool, error) {
-	err := e.Do(ctx, Call{Authority: auth, What: "inspect volume"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect volume", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 		return err
 	})
@@ -308,7 +308,7 @@ func (e *Engine) VolumeExists(ctx context.Context, auth driver.Authority, name s
 
 // Network reports whether the engine has a network of this name. It makes none.
 func (e *Engine) Network(ctx context.Context, auth driver.Authority, name string) (bool, error) {
-	err := e.Do(ctx, Call{Authority: auth, What: "inspect network"}, func(ctx context.Context, api *client.Client) error {
+	err := e.Do(ctx, Call{Authority: auth, What: "inspect network", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		_, err := api.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 		return err
 	})

@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context) ([]spec.Image, error) {
 
 func (s *Store) list(ctx context.Context, auth driver.Authority, filters client.Filters) ([]image.Summary, error) {
 	var items []image.Summary
-	err := s.engine.Do(ctx, engine.Call{Authority: auth, What: "list images"}, func(ctx context.Context, api *client.Client) error {
+	err := s.engine.Do(ctx, engine.Call{Authority: auth, What: "list images", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ImageList(ctx, client.ImageListOptions{Filters: filters})
 		items = res.Items
 		return err

@@ -63,7 +63,7 @@ func (s *Store) inspect(ctx context.Context, auth driver.Authority, ref string) 
 	if err := checkRef(ref); err != nil {
 		return res, err
 	}
-	err := s.engine.Do(ctx, engine.Call{Authority: auth, What: "inspect image"}, func(ctx context.Context, api *client.Client) error {
+	err := s.engine.Do(ctx, engine.Call{Authority: auth, What: "inspect image", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		var err error
 		res, err = api.ImageInspect(ctx, ref)
 		return err

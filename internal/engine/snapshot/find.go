@@ -56,7 +56,7 @@ func (s *Store) Find(ctx context.Context, auth driver.Authority, id string) (*Fo
 // List returns those of the owner, the oldest first.
 func (s *Store) List(ctx context.Context) ([]spec.Snapshot, error) {
 	var out []spec.Snapshot
-	err := s.Engine.Do(ctx, engine.Call{What: "list images"}, func(ctx context.Context, api *client.Client) error {
+	err := s.Engine.Do(ctx, engine.Call{What: "list images", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", LabelOwner+"="+s.Owner)})
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ type image struct {
 
 func (s *Store) inspect(ctx context.Context, auth driver.Authority, ref string) (*image, error) {
 	out := &image{env: map[string]string{}}
-	err := s.Engine.Do(ctx, engine.Call{Authority: auth, What: "inspect image"}, func(ctx context.Context, api *client.Client) error {
+	err := s.Engine.Do(ctx, engine.Call{Authority: auth, What: "inspect image", Reads: true}, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ImageInspect(ctx, ref)
 		if err != nil {
 			return err

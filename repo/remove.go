@@ -49,7 +49,7 @@ func (e *LossError) Error() string {
 // commits that nothing else has. Where something would be lost, which a place that worked
 // there may hide, or where that cannot be told, it is refused and nothing is done, but for
 // Force. A work tree that has been removed, or made again since, is removed already; what
-// an error has left, the next call removes.
+// an error or a context that ended has left, the next call removes.
 func (w *Worktree) Remove(ctx context.Context, o RemoveOptions) (Removed, error) {
 	removed, err := w.remove(ctx, o)
 	return removed, spec.Wrap(err, "remove", "", "", w.Dir)

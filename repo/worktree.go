@@ -113,7 +113,8 @@ func (r *Repository) Worktree(ctx context.Context, name string) (*Worktree, erro
 
 // Join says that another session than the one that made the work tree works in it too,
 // which from then on nobody removes by RemoveOptions.Alone. One that has been removed
-// meanwhile is CodeNotFound.
+// meanwhile is CodeNotFound. A context that ends while others change work trees of the
+// repository leaves everything as it was.
 func (w *Worktree) Join(ctx context.Context) error {
 	return spec.Wrap(w.join(ctx), "join", "", "", w.Dir)
 }

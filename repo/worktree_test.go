@@ -296,13 +296,17 @@ func TestWorktreeLosesNothing(t *testing.T) {
 	if got := git(t, top, "log", "-1", "--format=%s", w.Branch); got != "nowhere" {
 		t.Errorf("the branch has %q", got)
 	}
+	add(t, r, repo.WorktreeOptions{Name: "other"})
+	if kept, err := r.KeptBranches(within(t)); err != nil || !cmp.Equal(kept, []string{w.Branch}) {
+		t.Errorf("kept are %q, %v; want %s", kept, err, w.Branch)
+	}
 	git(t, top, "branch", "-m", w.Branch, "kept")
 	w = add(t, r, repo.WorktreeOptions{Name: "work", Base: "kept"})
 	put(t, w.Dir+"/file", "three\n")
 	git(t, w.Dir, "commit", "-q", "-a", "-m", "own")
 	put(t, w.Dir+"/deep/er/file", "x")
 	must(0, os.Chmod(w.Dir+"/deep/er", 0))
-	if left, err := w.Remove(within(t), repo.RemoveOptions{Force: true}); err != nil || left.Branch != "" || exists(w.Dir) || git(t, top, "branch", "--list", "berth/*") != "" {
+	if left, err := w.Remove(within(t), repo.RemoveOptions{Force: true}); err != nil || left.Branch != "" || exists(w.Dir) || git(t, top, "branch", "--list", "berth/work") != "" {
 		t.Errorf("by force: %+v, %v", left, err)
 	}
 }

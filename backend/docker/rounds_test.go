@@ -114,8 +114,7 @@ type rounds struct {
 // run as often as its client was told, and no file torn; and once all is ended and pruned
 // nothing is left on the engine.
 func TestRoundsOfKilling(t *testing.T) {
-	n := 10 // and not 20: a round takes 4 s on two busy cores, one that restarts the engine 15
-	snapshots := "none"
+	n, snapshots := 20, "none"
 	if os.Getenv("BERTH_TEST_SOAK") != "" {
 		// What a killed snapshot leaves can be pruned when it is a minute old.
 		n, snapshots = 200, "snapshots"

@@ -104,7 +104,8 @@ func newLs(env *verb.Env) *cobra.Command {
 		Short:   "List the work trees of a repository",
 		Long: `Ls lists the work trees that berth has made of a repository, with how many commits each
 has that its beginning did not have, and how many files are not committed. What git keeps
-for a work tree is not believed: all files are read.`,
+for a work tree is not believed: all files are read. The branches that are left of work
+trees which were removed are named on stderr, but for --json.`,
 		Example: `  berth worktree ls
   berth worktree ls --repo ~/src/project --json | jq -r .dir`,
 		Args: verb.NoArguments,
@@ -145,14 +146,19 @@ func list(cmd *cobra.Command, env *verb.Env, f *from) error {
 		}
 		rows = append(rows, []string{w.Name, w.Branch, commits, changes, console.Short(max(time.Since(w.Made), 0)), w.Dir})
 	}
-	switch {
-	case env.JSON:
-		return nil
-	case len(all) == 0:
-		env.Note("no work trees")
+	if env.JSON {
 		return nil
 	}
-	return env.Table(rows)
+	if len(all) == 0 {
+		env.Note("no work trees")
+	} else if err := env.Table(rows); err != nil {
+		return err
+	}
+	kept, err := r.KeptBranches(cmd.Context())
+	for _, branch := range kept {
+		env.Note("the branch %s is kept of a work tree that was removed", branch)
+	}
+	return err
 }
 
 func newRm(env *verb.Env) *cobra.Command {

@@ -226,6 +226,9 @@ func SuspendIdle(ctx context.Context, d driver.Driver, after time.Duration, o Re
 			suspended = append(suspended, place)
 		}
 		if ctx.Err() != nil {
+			if !errors.Is(errors.Join(failed...), ctx.Err()) {
+				failed = append(failed, ctx.Err())
+			}
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -230,5 +231,24 @@ func TestSuspendWhenIdleIsRefused(t *testing.T) {
 		if err := sb.SuspendWhenIdle(after); spec.CodeOf(err) != spec.CodeInvalid {
 			t.Errorf("after %v: %v", after, err)
 		}
+	}
+}
+
+// twoRunning is a driver of two places that run.
+type twoRunning struct{ suspender }
+
+func (twoRunning) Owned(context.Context) ([]spec.Owned, error) {
+	return []spec.Owned{{ID: "a", Key: "a", State: spec.StateRunning}, {ID: "b", Key: "b", State: spec.StateRunning}}, nil
+}
+
+// A sweep that was cancelled says so, also where everything went well up to there.
+func TestSuspendIdleIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d := twoRunning{suspender{fake: newFake(), suspend: func() error { cancel(); return nil }}}
+	d.status = spec.Status{Clients: 1, UnusedFor: time.Hour}
+	suspended, err := berth.SuspendIdle(ctx, d, time.Minute, berth.ReapOptions{})
+	if len(suspended) != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("suspended %v, %v; want one, and that it was cancelled", suspended, err)
 	}
 }

@@ -3,6 +3,8 @@ package berth
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
@@ -54,7 +56,12 @@ func (sb *Sandbox) Fork(ctx context.Context, s Spec, o ProvisionOptions) (*Sandb
 		return nil, err
 	}
 	if removeErr != nil {
-		return nil, cmp.Or(forked.Destroy(bg), removeErr)
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
+		defer cancel()
+		if bg.Err() != nil && errors.Is(removeErr, context.DeadlineExceeded) { // of ours, and not the caller's
+			removeErr = sb.wrap(spec.New(spec.CodeUnavailable, fmt.Sprintf("the snapshot %s of the fork was not removed within %v", snap.ID, tidyLimit)), "fork", "")
+		}
+		return nil, errors.Join(removeErr, forked.Destroy(tidy))
 	}
 	return forked, nil
 }

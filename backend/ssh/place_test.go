@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -418,4 +419,24 @@ func TestFenceSendsNothing(t *testing.T) {
 	if n := p.Accepted(); n != 0 {
 		t.Errorf("%d connections were made", n)
 	}
+}
+
+// Whoever made a place and lost it before the first answer leaves it to those who have found
+// it by its key meanwhile.
+func TestFailedProvisionLeavesOthersTheirPlace(t *testing.T) {
+	o := farOptions(t, sshtest.Start(t, sshtest.Options{}))
+	others := newDriver(t, o)
+	var other driver.Session
+	o.Transport = func(line io.ReadWriteCloser) io.ReadWriteCloser {
+		if other == nil {
+			other = provision(t, others, spec.Spec{Key: "shared"})
+			mustRun(t, other, "echo precious >work; cat work", "precious\n")
+			line.Close()
+		}
+		return line
+	}
+	if _, err := newDriver(t, o).Provision(t.Context(), &spec.Spec{Key: "shared"}, driver.ProvisionOptions{}); err == nil {
+		t.Error("a place was provisioned over a line that was cut")
+	}
+	mustRun(t, other, "cat work", "precious\n")
 }

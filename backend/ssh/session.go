@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
@@ -56,9 +55,8 @@ func (h *host) connect(ctx context.Context, req *remote.Request, auth driver.Aut
 		Redial:    h.redialer(rec.ID, auth),
 	})
 	if err != nil {
-		if rec.Fresh {
-			h.abandon(rec.Key, auth)
-		}
+		// A place without a key ends by itself, and one with a key is found by it: others may
+		// work in it by now.
 		return nil, h.explain(s, err)
 	}
 	return sess, nil
@@ -95,17 +93,6 @@ func (h *host) caps(ephemeral bool) spec.Caps {
 		c.Jobs = spec.JobsProcess
 	}
 	return c
-}
-
-// abandonTimeout bounds the removal of a place that turned out unusable.
-const abandonTimeout = 20 * time.Second
-
-// abandon removes a place that this driver has just made and that nobody can use.
-// What it does not reach ends by itself, or is found again by its key.
-func (h *host) abandon(key spec.Key, auth driver.Authority) {
-	ctx, cancel := context.WithTimeout(context.Background(), abandonTimeout)
-	defer cancel()
-	_ = h.Reap(ctx, key, driver.ReapOptions{Authority: auth})
 }
 
 // explain adds what the far side has complained about to an error of a stream.

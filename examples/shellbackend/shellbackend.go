@@ -1,10 +1,8 @@
-// Package shellbackend is a whole backend in a hundred lines: a place is whatever a
-// shell command makes of the guest that it is given as "$@". `exec "$@"` is this
-// machine, `exec unshare -n "$@"` a place without a network.
+// Package shellbackend is a whole backend in a hundred lines: a place is what a shell command
+// makes of the guest, its "$@"; `exec unshare -n "$@"` is this machine without a network.
 //
-// A backend does three things, as Provision does here: it makes a place, puts a guest
-// there, and hands the stream to guest.Open, which does the rest. Places end with their
-// session, so none has a key: what Caps does not declare is refused before a call.
+// A backend does what Provision does here: it makes a place, puts a guest there, and hands
+// the stream to guest.Open, which does the rest. Places end with their session: none has a key.
 package shellbackend
 
 import (
@@ -15,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
@@ -92,8 +91,9 @@ type place struct {
 
 func (p *place) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadCloser.Close()) }
 
-// end waits for the guest, which ends with its stream, and kills it when ctx does.
+// end waits for the guest, which ends with its stream, and kills it when ctx ends, or is late.
 func (p *place) end(ctx context.Context) error {
+	defer time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() }).Stop()
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
 	_ = p.cmd.Wait() // how it ended no longer matters
 	return os.RemoveAll(p.temp)

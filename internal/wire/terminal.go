@@ -26,6 +26,9 @@ const (
 // are used depends on the operation.
 type TerminalRequest struct {
 	ID string `json:"id,omitempty"`
+	// Request is, of a kill, the Exec.ID of the opening, in place of ID. An opening with it
+	// that comes later is refused.
+	Request string `json:"request,omitempty"`
 
 	UnsetEnv        []string           `json:"unset_env,omitempty"` // open; the size is in Exec
 	ScrollbackBytes int                `json:"scrollback_bytes,omitempty"`

@@ -26,17 +26,34 @@ func New(s ask.Session, alive context.Context, denied string) *Client {
 	return &Client{s, alive, denied}
 }
 
+// undoLimit bounds how long a terminal is tried to be ended whose opening was given up.
+const undoLimit = 10 * time.Second
+
 // Open opens a terminal as o and req, its command, have it. name is a new one for its
-// viewer. An answer that is lost is asked for again by the request's id.
+// viewer. An answer that is lost is asked for again by the request's id. Where ctx ends, or
+// the terminal cannot be viewed, it is ended, or not begun, soon after.
 func (c *Client) Open(ctx context.Context, req *wire.Request, o spec.TerminalOptions, name string) (driver.Terminal, error) {
 	size := o.Size.WithDefaults()
 	req.Op, req.Exec.Terminal = wire.OpTerminalOpen, &size
 	req.Terminal = &wire.TerminalRequest{UnsetEnv: o.UnsetEnv, ScrollbackBytes: o.ScrollbackBytes, Viewer: name}
 	t, err := c.one(ctx, req, "", false)
-	if err != nil {
-		return nil, err
+	var v driver.Terminal
+	if err == nil {
+		v, err = c.attach(ctx, t.ID, name)
 	}
-	return c.attach(ctx, t.ID, name)
+	if err != nil && (t.ID != "" || ctx.Err() != nil) {
+		go c.undo(req.Exec.ID)
+	}
+	return v, err
+}
+
+// undo ends the terminal that a request has opened, or is about to, which nobody has the id
+// of. A session that ends meanwhile leaves it to the place.
+func (c *Client) undo(request string) {
+	ctx, cancel := context.WithTimeout(c.alive, undoLimit)
+	defer cancel()
+	ms := (&spec.Command{}).GraceOrDefault().Milliseconds()
+	_, _ = c.one(ctx, &wire.Request{Op: wire.OpTerminalKill, Terminal: &wire.TerminalRequest{Request: request, GraceMS: ms}}, "", true)
 }
 
 // Attach adds a viewer to a terminal, with a new name.

@@ -64,8 +64,12 @@ func (v *viewer) enter(ctx context.Context, p []byte) error {
 
 // request types p from an offset on and returns how much was taken in all then.
 func (v *viewer) request(ctx context.Context, offset int64, p []byte) (taken int64, err error) {
+	effect := ask.Reads
+	if len(p) > 0 { // it is typed once, and where the answer is lost for good nobody knows whether
+		effect = ask.Changes
+	}
 	req := &wire.Request{Op: wire.OpTerminalType, Terminal: &wire.TerminalRequest{ID: v.id, Viewer: v.name, Offset: offset}}
-	err = v.c.s.Patiently(ctx, req, ask.Reads, func(st ask.Stream) (bool, error) {
+	err = v.c.s.Patiently(ctx, req, effect, func(st ask.Stream) (bool, error) {
 		defer st.End()
 		if _, err := wire.WriteData(st, p, v.c.s.ChunkBytes()); err != nil {
 			return false, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +21,8 @@ const (
 	// lastWords is how long a peer that takes nothing more is listened to, while the host
 	// does not read what it says.
 	lastWords = 10 * time.Second
+	// silence is how long it may say nothing.
+	silence = 30 * time.Second
 	// sayTime is how long the host has to take the news of a reset; it learns of it in
 	// any case.
 	sayTime = time.Second
@@ -56,9 +59,10 @@ func (in *inlet) Read(p []byte) (int, error) {
 // unless it is nil, is closed once nobody else reads in.
 func (v *Server) carry(conn duplex, s *wire.Stream, in *inlet, heard <-chan struct{}, chunk int) {
 	sent := make(chan struct{})
+	var deaf atomic.Bool // the peer takes nothing more
 	go func() {
 		defer close(sent)
-		v.send(conn, s, chunk)
+		v.send(conn, s, chunk, &deaf)
 	}()
 	if heard != nil {
 		<-heard
@@ -66,6 +70,12 @@ func (v *Server) carry(conn duplex, s *wire.Stream, in *inlet, heard <-chan stru
 	ended, refused := v.receive(conn, in)
 	switch {
 	case refused:
+		deaf.Store(true)
+		_ = conn.SetReadDeadline(time.Now().Add(silence))
+		go func() { // a host that goes on sending does not wait, and that it leaves is noticed
+			stream.Discard(s)
+			conn.Close()
+		}()
 		words := time.NewTimer(lastWords)
 		select {
 		case <-sent:
@@ -116,13 +126,16 @@ func (v *Server) receive(conn duplex, in *inlet) (ended, refused bool) {
 
 // send carries what the peer sends until it has ended or the connection is broken, which
 // it tells the host.
-func (v *Server) send(conn duplex, s *wire.Stream, chunk int) {
+func (v *Server) send(conn duplex, s *wire.Stream, chunk int, deaf *atomic.Bool) {
 	raw, err := conn.SyscallConn()
 	for err == nil {
 		var buf *[stream.ChunkBytes]byte
 		var n int
 		buf, n, err = v.read(raw)
 		gone := false
+		if n > 0 && deaf.Load() {
+			_ = conn.SetReadDeadline(time.Now().Add(silence))
+		}
 		if n > 0 {
 			_, failed := wire.WriteData(s, buf[:n], chunk)
 			gone = failed != nil

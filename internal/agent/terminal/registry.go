@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/internal/agent/lapsed"
 	"github.com/berth-dev/berth/internal/agent/stream"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
@@ -16,6 +17,11 @@ import (
 // maxEndedBytes bounds the scrollback of all terminals that have ended: over it the oldest
 // lose theirs.
 const maxEndedBytes = 16 << 20
+
+var (
+	errUnknown = spec.New(spec.CodeNotFound, "no such terminal")
+	errUndone  = spec.New(spec.CodeUnavailable, "the opening of the terminal was given up")
+)
 
 // Starter starts the command of a terminal for a client, without the names in unset of the
 // place's environment. The command calls Began before Starter returns nil, and Ended later.
@@ -29,6 +35,7 @@ type Registry struct {
 
 	mu       sync.Mutex
 	requests map[string]*Terminal // by the request that opened it
+	undone   *lapsed.IDs          // requests that are to open none any more
 	listed   []*Terminal          // those that have begun, the oldest first
 	running  int                  // those too that are being started
 	last     int64                // the number of the latest one
@@ -37,7 +44,7 @@ type Registry struct {
 // NewRegistry returns a Registry without terminals. A viewer whose connection was lost is
 // waited for for as long as resume.
 func NewRegistry(buffers *stream.Buffers, resume time.Duration, start Starter) *Registry {
-	return &Registry{buffers: buffers, start: start, resume: resume, requests: map[string]*Terminal{}}
+	return &Registry{buffers: buffers, start: start, resume: resume, requests: map[string]*Terminal{}, undone: lapsed.New(resume)}
 }
 
 // open starts a terminal, or finds the one that the same request has started. viewer is
@@ -48,6 +55,10 @@ func (r *Registry) open(req *wire.ExecRequest, o spec.TerminalOptions, viewer, c
 		r.mu.Unlock()
 		<-t.ready
 		return t, t.err
+	}
+	if r.undone.Has(req.ID) {
+		r.mu.Unlock()
+		return nil, errUndone
 	}
 	if r.running >= spec.MaxTerminals {
 		r.mu.Unlock()
@@ -65,6 +76,22 @@ func (r *Registry) open(req *wire.ExecRequest, o spec.TerminalOptions, viewer, c
 		delete(r.requests, req.ID)
 		close(t.ready)
 	}
+	return t, t.err
+}
+
+// opened returns the terminal that a request has opened. One that has opened none opens none
+// later: it was given up before it came.
+func (r *Registry) opened(request string) (*Terminal, error) {
+	r.mu.Lock()
+	t := r.requests[request]
+	if t == nil {
+		r.undone.Add(request)
+	}
+	r.mu.Unlock()
+	if t == nil {
+		return nil, errUnknown
+	}
+	<-t.ready
 	return t, t.err
 }
 
@@ -108,7 +135,7 @@ func (r *Registry) find(id string) (*Terminal, error) {
 			return t, nil
 		}
 	}
-	return nil, spec.New(spec.CodeNotFound, "no such terminal")
+	return nil, errUnknown
 }
 
 // all returns the terminals that have begun, the oldest first.

@@ -43,7 +43,14 @@ func (r *Registry) Serve(s *wire.Stream, req *wire.Request, h Host) error {
 	case req.Op == wire.OpTerminalList:
 		return r.serveList(s)
 	}
-	t, err := r.find(ask.ID)
+	find, id := r.find, ask.ID
+	if req.Op == wire.OpTerminalKill && ask.Request != "" {
+		if len(ask.Request) > maxNameBytes {
+			return errRange
+		}
+		find, id = r.opened, ask.Request
+	}
+	t, err := find(id)
 	if err != nil {
 		return err
 	}

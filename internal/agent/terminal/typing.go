@@ -23,7 +23,7 @@ type typist struct {
 func newTypist(taken int64) typist { return typist{turn: make(chan struct{}, 1), taken: taken} }
 
 var (
-	errStranger = spec.New(spec.CodeUnavailable, "the viewer has been away for too long: what it has typed is not known any more")
+	errStranger = spec.New(spec.CodeUnknownOutcome, "the viewer has been away for too long: what it has typed is not known any more")
 	errCutOff   = errors.New("the typing was cut off")
 )
 

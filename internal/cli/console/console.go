@@ -4,12 +4,14 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -31,9 +33,34 @@ func Terminal(stream any) bool {
 
 // Print writes one JSON object on a line of its own.
 func (c *Console) Print(v any) error {
-	enc := json.NewEncoder(c.Stdout)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.Stdout.Write(plain(buf.Bytes()))
+	return err
+}
+
+// plain escapes in JSON the control characters that JSON lets stand and a terminal may obey:
+// DEL and those of C1, which have two bytes each.
+func plain(text []byte) []byte {
+	var out []byte
+	rest := text
+	for i := 0; i < len(rest); {
+		r, n := utf8.DecodeRune(rest[i:])
+		if r >= 0x7f && r <= 0x9f {
+			out = fmt.Appendf(append(out, rest[:i]...), "\\u%04x", r)
+			rest, i = rest[i+n:], 0
+			continue
+		}
+		i += n
+	}
+	if out == nil {
+		return text
+	}
+	return append(out, rest...)
 }
 
 // Say writes a line of a result for a person.

@@ -2,11 +2,14 @@ package console
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -113,6 +116,24 @@ func TestPoll(t *testing.T) {
 	}
 	c.JSON = true
 	c.Poll(func() spec.Progress { return spec.Progress{Step: "cp"} }).Stop()
+}
+
+// No control character of what comes out of a place reaches the terminal by way of JSON, which
+// says the same all the same.
+func TestPrintIsPlain(t *testing.T) {
+	for _, text := range []string{"", "a\u00e4\u4e16\U0001f600", "\x1b[31m\x00\x7f", "\u009b31m\u0080x\u009f", "\u009b", "\u00a0", "\xff\x9b"} {
+		var out bytes.Buffer
+		if err := (&Console{Stdout: &out}).Print(text); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), unicode.IsControl); i >= 0 {
+			t.Errorf("%q is printed as %q", text, out.String())
+		}
+		var back string
+		if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != strings.ToValidUTF8(text, "\ufffd") && utf8.ValidString(text) {
+			t.Errorf("%q is read back as %q, %v", text, back, err)
+		}
+	}
 }
 
 // A list that JSON cannot say as text is said in bytes, whole: its order tells which is

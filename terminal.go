@@ -12,8 +12,9 @@ import (
 
 // OpenTerminal starts a program on a new terminal of the place, by default the login shell
 // of its user, and looks at it. The terminal belongs to the place: it runs on when ctx, this
-// view or this client ends, and is found again by its id. Where Caps.Terminals is false it is
-// ErrUnsupported, and never a program outside of the place.
+// view or this client ends, and is found again by its id. Where OpenTerminal fails, as ctx has
+// ended say, what may have been started is ended soon after, while the place can be reached.
+// Where Caps.Terminals is false it is ErrUnsupported, and never a program outside of the place.
 func (sb *Sandbox) OpenTerminal(ctx context.Context, o TerminalOptions) (*Terminal, error) {
 	o = o.Clone()
 	if err := o.Validate(); err != nil {

@@ -26,7 +26,7 @@ func terminalGivenUp(ctx context.Context, t T, e *Env) {
 	takes := time.Since(begun)
 	running := map[string]bool{first.ID(): true}
 	for range 20 {
-		hurry, cancel := context.WithTimeout(ctx, rand.N(2*takes))
+		hurry, cancel := context.WithTimeout(ctx, rand.N(2*takes+time.Millisecond))
 		term, err := e.Sandbox.OpenTerminal(hurry, berth.TerminalOptions{Args: []string{"sleep", "300"}, Env: map[string]string{markName: e.Mark}})
 		cancel()
 		if err != nil {

@@ -14,13 +14,13 @@ type Watcher interface {
 	// watched is gone itself (after its last event), or how the place was lost.
 	// Nothing that lasts is missed: what has appeared in a directory before that could be
 	// watched is told as created. What is there for a moment only may be. Where more
-	// happens than the place keeps, or the place was out of reach, a WatchOverflow says
-	// that events are missing and what is watched must be read again; the watch goes on.
-	// A tell that is slow is an overflow in the end and never memory.
-	//
-	// What takes a name is told as created, also where it replaces what had it. A symbolic
-	// link is not followed, but as name itself. Where the kernel's watches do not suffice
-	// the error is CodeUnavailable with a hint, before ready; later it is an overflow.
+	// happens than the place keeps, where a path has more than spec.MaxPathBytes, or the
+	// place was out of reach, a WatchOverflow says that events are missing and what is
+	// watched must be read again; the watch goes on. A tell that is slow is an overflow in
+	// the end and never memory. What takes a name is told as created, also where it replaces
+	// what had it. A symbolic link is not followed, but as name itself. Where the kernel's
+	// watches do not suffice the error is CodeUnavailable with a hint, before ready; later
+	// it is an overflow, and another one once they do.
 	Watch(ctx context.Context, name string, o WatchOptions, ready func(), tell func(WatchEvent) error) error
 }
 

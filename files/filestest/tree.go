@@ -1,6 +1,7 @@
 package filestest
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -29,9 +30,11 @@ func treeCases() []Case {
 		{Name: "TreeMerge", Rule: "A file or link that has the name of one of the archive's is replaced; directories are merged, and get their own modes; modes are masked to the permission bits.", need: needSymlinker, Run: treeMerge},
 		{Name: "TreeNotThroughLinks", Rule: "A link in the middle of a path is refused.", need: needSymlinker, Run: treeNotThroughLinks},
 		{Name: "TreeHardLinks", Rule: "A hard link becomes a file of its own.", Run: treeHardLinks},
+		{Name: "TreeCaseTwins", Rule: "RefuseCaseTwins refuses names that differ only in the case of their letters, and no others.", Run: treeCaseTwins},
 		{Name: "TreeEmpty", Rule: "Empty refuses a directory that holds anything with CodeExists.", Run: treeEmpty},
 		{Name: "TreeRoots", Rule: "\"\" is the workdir; a missing root is made by an import and CodeFileNotFound for an export; a file is CodeNotDirectory.", Run: treeRoots},
 		{Name: "TreeLimits", Rule: "Where a limit is passed it is CodeTooLarge; what has been exported within limits is imported within them.", Run: treeLimits},
+		{Name: "TreeLongPaths", Rule: "Without an error an archive and a manifest are whole: an entry with a name of more than spec.MaxPathBytes is CodeInvalidPath, unless it is left out.", Run: treeLongPaths},
 		{Name: "TreeCancel", Rule: "Cancelling ctx ends an import and an export with the context's error; no temporary file stays.", Run: treeCancel},
 		{Name: "TreeManifest", Rule: "Two directories with the same files have the same manifest; a path that is not UTF-8 is CodeInvalidPath.", Run: treeManifest},
 		{Name: "TreeSwaps", Rule: "Neither import nor export leaves the directory through a link that is swapped in.", need: needSymlinker, Run: treeSwaps},
@@ -329,6 +332,24 @@ func treeHardLinks(ctx context.Context, t T, e Env) {
 	}
 }
 
+func treeCaseTwins(ctx context.Context, t T, e Env) {
+	// Names that are not UTF-8 have bytes that are no letters.
+	var apart []tarEntry
+	for _, name := range []string{"a\xff", "a\xfe", "a\ufffd", "b"} {
+		f := tarFile(name, name)
+		f.Format = tar.FormatGNU
+		apart = append(apart, f)
+	}
+	e.imports(ctx, t, e.path("to"), tarOf(apart...), tree.ImportOptions{RefuseCaseTwins: true})
+	for _, f := range apart {
+		e.holds(ctx, t, e.path("to/"+f.Name), f.Name)
+	}
+	twin := tarFile("A\xff", "")
+	twin.Format = tar.FormatGNU
+	_, err := tree.Import(ctx, e.FS, e.path("to"), bytes.NewReader(tarOf(append(apart, twin)...)), tree.ImportOptions{RefuseCaseTwins: true})
+	wantRefused(t, "twins beside a byte that is no letter", err, tree.Duplicate, twin.Name)
+}
+
 func treeEmpty(ctx context.Context, t T, e Env) {
 	archive := tarOf(tarFile("a", "1"))
 	e.mkdir(ctx, t, e.path("to"))
@@ -355,6 +376,46 @@ func treeRoots(ctx context.Context, t T, e Env) {
 	wantCode(t, "import into a file", err, spec.CodeNotDirectory)
 	_, err = tree.Import(ctx, e.FS, "a\x00b", bytes.NewReader(archive), tree.ImportOptions{})
 	wantCode(t, "a root with NUL", err, spec.CodeInvalidPath)
+}
+
+// tooLong puts a directory into dir in which there is a file whose name no call takes. It
+// returns where in dir that lies, and what takes it out again.
+func (e Env) tooLong(ctx context.Context, t T, dir string) (moved string, undo func()) {
+	t.Helper()
+	chain := strings.Repeat("/"+strings.Repeat("d", 200), 11)
+	e.mkdir(ctx, t, e.path(dir+chain))
+	e.write(ctx, t, e.path("spare"+chain+"/secret.txt"), "deep")
+	from, to := e.path("spare"), e.path(dir+chain+"/spare")
+	if err := e.FS.Rename(ctx, from, to, files.RenameOptions{}); err != nil {
+		t.Fatalf("rename: %v", err)
+	}
+	return chain[1:] + "/spare", func() {
+		t.Helper()
+		if err := e.FS.Rename(ctx, to, from, files.RenameOptions{}); err != nil {
+			t.Errorf("rename back: %v", err)
+		}
+	}
+}
+
+func treeLongPaths(ctx context.Context, t T, e Env) {
+	moved, undo := e.tooLong(ctx, t, "from")
+	defer undo()
+	e.write(ctx, t, e.path("from/z"), "1")
+	var buf bytes.Buffer
+	_, err := tree.Export(ctx, e.FS, e.path("from"), &buf, tree.ExportOptions{})
+	wantCode(t, "an export of what cannot be named", err, spec.CodeInvalidPath)
+	_, err = tree.ReadManifest(ctx, e.FS, e.path("from"), tree.ManifestOptions{})
+	wantCode(t, "a manifest of what cannot be named", err, spec.CodeInvalidPath)
+	if _, err := tree.Import(ctx, e.FS, e.path("to"), &buf, tree.ImportOptions{}); err == nil {
+		t.Errorf("what the export has written passes for whole")
+	}
+	// What is left out need have no name.
+	for _, exclude := range []string{moved, "**/spare/**"} {
+		archive, _ := e.export(ctx, t, e.path("from"), tree.ExportOptions{Exclude: []string{exclude}})
+		if bytes.Contains(archive, []byte("secret.txt")) {
+			t.Errorf("left out is %.20q, and it is there", exclude)
+		}
+	}
 }
 
 func treeLimits(ctx context.Context, t T, e Env) {

@@ -27,6 +27,7 @@ func watchCases() []Case {
 		{Name: "WatchMany", Rule: "Each of many watches is told of everything.", need: needWatch, Run: watchMany},
 		{Name: "WatchEnds", Rule: "It returns tell's error, the context's, or why there is nothing to watch.", need: needWatch, Run: watchEnds},
 		{Name: "WatchSlow", Rule: "A tell that is slow is an overflow in the end: events are told, or it is said that they are missing.", need: needWatch, Run: watchSlow},
+		{Name: "WatchLongPaths", Rule: "What has a path of more than spec.MaxPathBytes is an overflow, and the watch goes on.", need: needWatch, Run: watchLongPaths},
 		{Name: "WatchManyFiles", Rule: "Nothing that lasts is missed, however many change it at once.", need: needWatch, Run: watchManyFiles},
 		{Name: "WatchAnything", Rule: "Who is told of everything knows in the end what there is.", need: needWatch, Run: watchAnything},
 	}
@@ -348,6 +349,21 @@ func watchSlow(ctx context.Context, t T, e Env) {
 	e.write(ctx, t, e.path("last"), "x")
 	w.tells(t, files.WatchCreated, "last")
 	w.ends(t)
+}
+
+func watchLongPaths(ctx context.Context, t T, e Env) {
+	e.mkdir(ctx, t, e.path("top"))
+	for i, o := range []files.WatchOptions{recursively, {Recursive: true, Exclude: []string{"nothing"}}} {
+		w := e.watch(ctx, t, "top", o)
+		defer w.cancel()
+		_, undo := e.tooLong(ctx, t, "top")
+		w.until(t, "an overflow", func() bool { return w.overflow > 0 })
+		last := fmt.Sprint("last", i)
+		e.write(ctx, t, e.path("top/"+last), "x")
+		undo()
+		w.tells(t, files.WatchCreated, last)
+		w.ends(t)
+	}
 }
 
 func watchManyFiles(ctx context.Context, t T, e Env) {

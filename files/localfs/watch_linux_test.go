@@ -28,6 +28,20 @@ type follower struct {
 	overflows int
 	events    int
 	log       []files.WatchEvent
+	// again is read anew where an overflow, or the rename of a directory in what was read
+	// then, says that it must be; "": it never is.
+	again string
+}
+
+// read makes the tree what there is.
+func (f *follower) read() {
+	f.tree = map[string]bool{}
+	_ = filepath.WalkDir(f.again, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && p != f.again {
+			f.tree[strings.TrimPrefix(p, f.again+"/")] = d.IsDir()
+		}
+		return nil // what has vanished since is told
+	})
 }
 
 func (f *follower) take(e files.WatchEvent) error {
@@ -36,6 +50,13 @@ func (f *follower) take(e files.WatchEvent) error {
 	f.events++
 	if f.log = append(f.log, e); len(f.log) > 60_000 {
 		f.log = f.log[30_000:]
+	}
+	if f.again != "" && (e.Kind == files.WatchOverflow || e.Kind == files.WatchRenamed && e.Dir) {
+		f.read()
+		if e.Kind == files.WatchOverflow {
+			f.overflows++
+		}
+		return nil
 	}
 	remove := func(path string) {
 		delete(f.tree, path)
@@ -97,6 +118,12 @@ func (f *follower) differs(t *testing.T, dir string) string {
 func follow(t *testing.T, fsys files.FS, dir string, o files.WatchOptions) *follower {
 	t.Helper()
 	f := &follower{tree: map[string]bool{}}
+	f.follow(t, fsys, dir, o)
+	return f
+}
+
+func (f *follower) follow(t *testing.T, fsys files.FS, dir string, o files.WatchOptions) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- files.Watch(ctx, fsys, dir, o, func() { close(ready) }, f.take) }()
@@ -111,7 +138,6 @@ func follow(t *testing.T, fsys files.FS, dir string, o files.WatchOptions) *foll
 			t.Errorf("the watch ended: %v", err)
 		}
 	})
-	return f
 }
 
 // agrees waits until the tree that was told is the one that is there.

@@ -35,6 +35,7 @@ func (f *FS) Watch(ctx context.Context, name string, o files.WatchOptions, ready
 		return fail(name, err)
 	}
 	defer f.end(w)
+	tell = short(tell)
 	if len(o.Exclude) > 0 || o.Gitignore {
 		s, err := f.newSieve(ctx, where, o)
 		if err != nil {
@@ -54,6 +55,16 @@ func (f *FS) Watch(ctx context.Context, name string, o files.WatchOptions, ready
 		return err
 	}
 	return fail(name, err)
+}
+
+// short makes what has a path that is too long an overflow.
+func short(tell func(files.WatchEvent) error) func(files.WatchEvent) error {
+	return func(e files.WatchEvent) error {
+		if max(len(e.Path), len(e.OldPath)) > spec.MaxPathBytes {
+			e = files.WatchEvent{Kind: files.WatchOverflow, Path: "."}
+		}
+		return tell(e)
+	}
 }
 
 // begin finds what is to be watched, and returns its absolute name.
@@ -226,15 +237,31 @@ func (s *sieve) found(path string, dir bool) error {
 	if err != nil || !dir {
 		return err
 	}
-	for m, err := range files.Glob(s.ctx, s.f, files.GlobOptions{Dir: s.where + "/" + path}) {
-		if err != nil {
-			return s.ctx.Err() // it is gone again, of which there will be word
-		}
-		if p := path + "/" + m.Path; !s.skips(p, m.Info.IsDir()) {
-			if err := s.tell(files.WatchEvent{Kind: files.WatchCreated, Path: p, Dir: m.Info.IsDir()}); err != nil {
+	var below []files.WatchEvent
+	s.f.mu.RLock()
+	n, err := s.f.existing(s.where+"/"+path, false)
+	if err == nil {
+		below = n.below(path, nil)
+	}
+	s.f.mu.RUnlock()
+	if spec.CodeOf(err) == spec.CodeInvalidPath {
+		return s.tell(files.WatchEvent{Kind: files.WatchOverflow, Path: "."})
+	}
+	for _, e := range below { // nothing, if it is gone again, of which there will be word
+		if !s.skips(e.Path, e.Dir) {
+			if err := s.tell(e); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return s.ctx.Err()
+}
+
+// below appends that what is in n, which is called path, is there.
+func (n *node) below(path string, all []files.WatchEvent) []files.WatchEvent {
+	for name, child := range n.entries {
+		p := path + "/" + name
+		all = child.below(p, append(all, files.WatchEvent{Kind: files.WatchCreated, Path: p, Dir: child.isDir()}))
+	}
+	return all
 }

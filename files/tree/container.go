@@ -13,8 +13,9 @@ import (
 
 // FromContainer writes to w what Export would have of a directory whose contents a container
 // engine has put into the archive r. The archive is hostile, and read as strictly as any; w gets its end once r has proven its
-// own. A file with several names is a hard link of the archive. Files cannot be chosen from
-// a stream: Exclude and Gitignore are CodeUnsupported.
+// own. A file with several names is a hard link of the archive, a symbolic link is as many
+// links, and what is left out is so under all of its names. Files cannot be chosen from a
+// stream: Exclude and Gitignore are CodeUnsupported.
 func FromContainer(ctx context.Context, r io.Reader, w io.Writer, o ExportOptions) (Stats, error) {
 	if len(o.Exclude) > 0 || o.Gitignore {
 		return Stats{}, spec.New(spec.CodeUnsupported, "of a place that does not run a directory is exported whole: nothing can be excluded")

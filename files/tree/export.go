@@ -28,7 +28,7 @@ func export(ctx context.Context, fsys files.FS, root string, w io.Writer, o Expo
 	if !o.Unchecked {
 		e.out = tarstream.NewWriter(out, tarstream.Options{Limits: o.Limits})
 	}
-	err = walk(t, fsys, files.GlobOptions{Exclude: o.Exclude, Gitignore: o.Gitignore}, e.entry)
+	err = walk(t, fsys, o.Exclude, o.Gitignore, e.entry)
 	if err == nil {
 		err = tarstream.WriteError(e.out.Close())
 	}
@@ -36,47 +36,6 @@ func export(ctx context.Context, fsys files.FS, root string, w io.Writer, o Expo
 		err = tarstream.WriteError(out.Flush())
 	}
 	return statsOf(e.counts, e.skipped), err
-}
-
-// walk calls each for what o selects in the tree. An entry that has vanished meanwhile is
-// passed over; a directory that cannot be read is an error.
-func walk(t *tree, fsys files.FS, o files.GlobOptions, each func(name string, kind fs.FileMode) error) error {
-	o.Dir = t.root
-	for m, err := range files.Glob(t.ctx, fsys, o) {
-		if err != nil {
-			return err
-		}
-		kind := m.Info.Mode.Type()
-		if kind == fs.ModeDir {
-			err = t.readable(m.Path)
-		}
-		if err == nil {
-			err = each(m.Path, kind)
-		}
-		switch spec.CodeOf(err) {
-		case spec.CodeFileNotFound:
-			continue
-		case "":
-			if err != nil {
-				return err
-			}
-		default:
-			return about(err, t.root, m.Path)
-		}
-	}
-	return nil
-}
-
-// readable says why what is in a directory cannot be listed: a search passes over it.
-func (t *tree) readable(dir string) error {
-	name, err := t.name(dir)
-	if err != nil {
-		return err
-	}
-	for _, err := range files.Names(t.ctx, t.fsys, name, files.NamesOptions{NoFollow: true}) {
-		return err // of the first entry
-	}
-	return nil
 }
 
 // exporter is one export under way.

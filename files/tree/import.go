@@ -85,7 +85,15 @@ type importer struct {
 	*tree
 	in   *tarstream.Reader
 	late []lateDir // directories that get their modes in the end
+	kept int       // bytes that these take
 }
+
+// maxLate bounds the directories that get their modes in the end by their names, with so
+// many bytes for each beside.
+const (
+	maxLate   = 32 << 20
+	lateBytes = 48
+)
 
 // lateDir is a directory that could not be filled if it had its mode.
 type lateDir struct {
@@ -147,6 +155,11 @@ func (im *importer) copy(h *tarstream.Header, name string, mode fs.FileMode) err
 
 // dir makes a directory, or takes the one that is there.
 func (im *importer) dir(name string, mode fs.FileMode) error {
+	if mode&ownerAll != ownerAll {
+		if im.kept += len(name) + lateBytes; im.kept > maxLate {
+			return im.in.Refuse(tarstream.ArchiveTooLarge, "the directories that their owners cannot fill have names of more than %d bytes", maxLate)
+		}
+	}
 	now := fs.FileMode(0o755) // what Mkdir gives
 	err := im.fsys.Mkdir(im.ctx, name, files.MkdirOptions{})
 	if spec.CodeOf(err) == spec.CodeFileNotFound {

@@ -108,7 +108,7 @@ func Files(ctx context.Context, fsys files.FS, root string, o ManifestOptions) i
 		}
 		defer done()
 		h := hasher{tree: t, sum: sha256.New(), buf: make([]byte, writeBuffer)}
-		err = walk(t, fsys, files.GlobOptions{Exclude: o.Exclude, Gitignore: o.Gitignore}, func(path string, kind fs.FileMode) error {
+		err = walk(t, fsys, o.Exclude, o.Gitignore, func(path string, kind fs.FileMode) error {
 			if kind != 0 {
 				return ctx.Err()
 			}

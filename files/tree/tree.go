@@ -19,7 +19,7 @@ type Stats struct {
 	Links int   `json:"links"` // symbolic ones
 	Bytes int64 `json:"bytes"` // in the files
 	// Skipped are what an export left out: FIFOs, sockets and devices, and links
-	// under OmitEscapingLinks. What was excluded does not count.
+	// under OmitEscapingLinks, each name counted. What was excluded does not count.
 	Skipped int `json:"skipped,omitempty"`
 }
 
@@ -127,7 +127,9 @@ func Export(ctx context.Context, fsys files.FS, root string, w io.Writer, o Expo
 // A file or link that has the name of one of the archive's is replaced, each atomically;
 // directories are merged. A directory where the archive has a file, something else where
 // it has a directory, and a link in the middle of a path, are refused. Modes are masked to
-// the permission bits; a directory gets its own when all is in it.
+// the permission bits; a directory gets its own when all is in it. Directories whose modes
+// keep their owner from filling them may have names of 32 MiB in all; more are refused as
+// ArchiveTooLarge.
 //
 // The archive is checked as it comes, so that an error may find a part of it landed. The
 // returned Stats, and the error, say how much: nothing is half imported without saying so,

@@ -1,13 +1,17 @@
 package tree_test
 
 import (
+	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +89,106 @@ func TestExportOfAFileThatShrinks(t *testing.T) {
 	}
 	if _, err := tree.Import(t.Context(), memfs.New("/v"), "", &buf, tree.ImportOptions{}); spec.CodeOf(err) != spec.CodeInvalid {
 		t.Errorf("what was written passes for whole: %v", err)
+	}
+}
+
+// breaking is an FS whose directory "d" cannot be read past so many entries.
+type breaking struct {
+	files.FS
+	after int
+	err   error
+}
+
+func (b breaking) Names(ctx context.Context, dir string, o files.NamesOptions) iter.Seq2[files.Info, error] {
+	return func(yield func(files.Info, error) bool) {
+		left := b.after
+		for info, err := range files.Names(ctx, b.FS, dir, o) {
+			if left--; left < 0 && strings.HasSuffix(dir, "d") {
+				yield(files.Info{}, b.err)
+				return
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// A directory that cannot be read, from the beginning or further on, whatever the reason,
+// is an error of an export and of a manifest that names it. Only what has vanished is
+// passed over.
+func TestDirectoryThatCannotBeRead(t *testing.T) {
+	m := memfs.New("/w")
+	for _, name := range []string{"a", "d/1", "d/2", "z"} {
+		if err := files.WriteFile(t.Context(), m, name, []byte("1"), files.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cause := range []*spec.Error{
+		{Code: spec.CodePermission, Err: syscall.EACCES},
+		{Code: spec.CodeUnavailable, Err: syscall.EIO},
+		{Code: spec.CodeInternal, Err: syscall.ENOTCONN},
+		{Code: spec.CodeNotDirectory, Err: syscall.ENOTDIR},
+		{Code: spec.CodeInvalidPath, Err: syscall.ENAMETOOLONG},
+		{Code: spec.CodeFileNotFound, Err: syscall.ENOENT},
+	} {
+		for after := range 2 {
+			want := cause.Code
+			if want == spec.CodeFileNotFound {
+				want = ""
+			}
+			var buf bytes.Buffer
+			fsys := breaking{m, after, cause}
+			stats, err := tree.Export(t.Context(), fsys, "", &buf, tree.ExportOptions{})
+			if spec.CodeOf(err) != want || err != nil && !strings.Contains(err.Error(), `"d"`) || err == nil && stats.Files != 2 {
+				t.Errorf("%v after %d entries: exported %+v, %v", cause, after, stats, err)
+			}
+			if _, err := tree.Import(t.Context(), memfs.New("/v"), "", &buf, tree.ImportOptions{}); (err == nil) != (want == "") {
+				t.Errorf("%v after %d entries: what was written is imported: %v", cause, after, err)
+			}
+			if _, err := tree.ReadManifest(t.Context(), fsys, "", tree.ManifestOptions{}); spec.CodeOf(err) != want || err != nil && !strings.Contains(err.Error(), `"d"`) {
+				t.Errorf("%v after %d entries: the manifest: %v", cause, after, err)
+			}
+		}
+	}
+}
+
+// accepting is an FS that takes any directory, and keeps to its root.
+type accepting struct{ files.FS }
+
+func (accepting) Mkdir(context.Context, string, files.MkdirOptions) error { return nil }
+
+func (accepting) Chmod(context.Context, string, fs.FileMode) error { return nil }
+
+func (a accepting) OpenRoot(context.Context, string) (files.FS, io.Closer, error) {
+	return a, io.NopCloser(nil), nil
+}
+
+// What an import remembers of directories until its end is bounded, whatever their names:
+// an archive that asks for more is refused by name.
+func TestImportRemembersLittle(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		buf := bufio.NewWriterSize(w, 1<<20)
+		to := tar.NewWriter(buf)
+		parent := strings.Repeat(strings.Repeat("d", 240)+"/", 16)
+		for i := range 9_000 {
+			if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("%s%d", parent, i), Mode: 0o500}); err != nil {
+				break // the reader has had enough
+			}
+		}
+		to.Close()
+		buf.Flush()
+		w.Close()
+	}()
+	defer r.Close()
+	stats, err := tree.Import(t.Context(), accepting{memfs.New("/w")}, "", r, tree.ImportOptions{})
+	var refused *tree.RefusedError
+	if !errors.As(err, &refused) || refused.Reason != tree.ArchiveTooLarge || refused.Entry == "" || spec.CodeOf(err) != spec.CodeTooLarge {
+		t.Errorf("imported %+v, %v, want %s", stats, err, tree.ArchiveTooLarge)
+	}
+	if stats.Dirs < 8_500 {
+		t.Errorf("only %d directories are taken", stats.Dirs)
 	}
 }
 

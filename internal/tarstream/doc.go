@@ -20,7 +20,8 @@
 // extended headers rounded up to 512, a hard link with the content of its file. What
 // Writer has written measures the same when it is read. Of the names that were seen
 // only hashes are kept, so that memory depends on Limits.Entries and on nothing that
-// an archive says.
+// an archive says; but with Options.OmitOthers the targets of symbolic links are kept
+// too, 32 MiB of them at most.
 //
 // # Symbolic links
 //

@@ -19,9 +19,13 @@ type Options struct {
 	// CaseTwins refuses names that differ only in the case of their letters, which
 	// some file systems take for one, as duplicates.
 	CaseTwins bool
-	// OmitOthers passes over what is neither a file, a directory nor a link, OmitLinks over
-	// the symbolic links that may lead out.
-	OmitOthers, OmitLinks bool
+	// OmitOthers passes over what is neither a file, a directory nor a link. It is for
+	// what container engines write, to whom all that has several names is a hard link
+	// but under the first: one to what was passed over is too, and one to a symbolic
+	// link is another of those, with the same target.
+	OmitOthers bool
+	// OmitLinks passes over the symbolic links that may lead out.
+	OmitLinks bool
 }
 
 const blockBytes = 512
@@ -122,6 +126,49 @@ func (g *gate) admit(h *Header) error {
 	return g.add(h.Path, kind)
 }
 
+// omit takes in the name of an entry that is passed over.
+func (g *gate) omit(h *Header) error {
+	if detail := wrongPath(h.Path); detail != "" {
+		return g.refuse(BadPath, h.Path, "%s", detail)
+	}
+	if err := g.room(h.Path); err != nil {
+		return err
+	}
+	if h.Type == Symlink {
+		return g.add(h.Path, linked)
+	}
+	return g.add(h.Path, omitted)
+}
+
+// keep remembers the target of a symbolic link, for other names of it.
+func (g *gate) keep(h *Header) {
+	s := g.seen
+	if size := len(h.Target) + targetBytes; s.kept+size <= maxTargets {
+		if s.targets == nil {
+			s.targets = make(map[[2]uint64]string)
+		}
+		s.targets[s.hash(h.Path)] = strings.Clone(h.Target)
+		s.kept += size
+	}
+}
+
+// follow makes a hard link to a symbolic link one of its own, and reports whether one is to
+// be passed over as what it leads to was.
+func (g *gate) follow(h *Header) (omit bool, err error) {
+	sum := g.seen.hash(h.Target)
+	switch g.seen.kinds[sum] {
+	case omitted:
+		return true, nil
+	case linked:
+		target, ok := g.seen.targets[sum]
+		if !ok {
+			return false, g.refuse(ArchiveTooLarge, h.Path, "the targets of the symbolic links before have more than %d bytes", maxTargets)
+		}
+		h.Type, h.Target = Symlink, target
+	}
+	return false, nil
+}
+
 // add takes a name in, and the directories that it implies.
 func (g *gate) add(name string, kind int64) error {
 	s := g.seen
@@ -139,7 +186,7 @@ func (g *gate) add(name string, kind int64) error {
 	before, known := s.kinds[sum]
 	switch {
 	case !known:
-		if s.twin(name, sum) {
+		if kind != omitted && s.twin(name, sum) {
 			return g.refuse(Duplicate, name, "an earlier entry differs only in the case of its letters")
 		}
 	case before == implied && kind == stated:
@@ -159,7 +206,7 @@ func (g *gate) imply(dir, name string) error {
 	switch before, known := s.kinds[sum]; {
 	case known && before == linked:
 		return g.refuse(PathConflict, name, "it lies behind a symbolic link of the archive")
-	case known && before >= 0:
+	case known && (before >= 0 || before == omitted):
 		return g.refuse(PathConflict, name, "it lies below a file of the archive")
 	case known:
 		return nil
@@ -181,13 +228,23 @@ type seen struct {
 	kinds map[[2]uint64]int64
 	folds map[[2]uint64][2]uint64 // the hash of a name without case, and with; nil: twins may be
 	dir   string                  // that the last name lies in, and so do all above it
+
+	targets map[[2]uint64]string // of symbolic links, by their names
+	kept    int                  // what they take
 }
+
+// maxTargets bounds the bytes of targets that are kept, at so many for each beside itself.
+const (
+	maxTargets  = 32 << 20
+	targetBytes = 64
+)
 
 // What seen says of a name; that of a file is its size.
 const (
 	implied int64 = -1 - iota // a directory that only other names speak of
 	stated                    // a directory
-	linked                    // a symbolic link
+	linked                    // a symbolic link, taken or passed over
+	omitted                   // something else that was passed over
 )
 
 func newSeen(caseTwins bool) *seen {
@@ -207,10 +264,26 @@ func (s *seen) twin(name string, sum [2]uint64) bool {
 	if s.folds == nil {
 		return false
 	}
-	folded := s.hash(strings.Map(fold, name))
+	folded := s.hash(folded(name))
 	before, known := s.folds[folded]
 	s.folds[folded] = sum
 	return known && before != sum
+}
+
+// folded is a name in which letters that differ only in case are one and the same. Bytes
+// that are not UTF-8 are no letters, and stay what they are.
+func folded(name string) string {
+	out := make([]byte, 0, len(name))
+	for rest := name; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if r == utf8.RuneError && size == 1 {
+			out = append(out, rest[0])
+		} else {
+			out = utf8.AppendRune(out, fold(r))
+		}
+		rest = rest[size:]
+	}
+	return string(out)
 }
 
 // fold returns one and the same letter for all that differ only in case.

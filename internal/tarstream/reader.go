@@ -73,6 +73,11 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
+// Refuse makes an error that refuses the entry that was read last.
+func (r *Reader) Refuse(reason Reason, format string, args ...any) error {
+	return r.refuse(reason, format, args...)
+}
+
 func (r *Reader) refuse(reason Reason, format string, args ...any) error {
 	return r.gate.refuse(reason, r.name, format, args...)
 }
@@ -218,7 +223,8 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		h.Target = strings.TrimPrefix(h.Target, "./")
 	default:
 		if r.gate.o.OmitOthers && flagNames[raw.flag] != "" && h.Size == 0 {
-			return r.omit()
+			h.Path = strings.TrimPrefix(h.Path, "./")
+			return r.omit(h)
 		}
 		what := flagNames[raw.flag]
 		if what == "" {
@@ -242,12 +248,20 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 		}
 		h.Path = strings.TrimSuffix(h.Path, "/")
 	}
+	if h.Type == Hardlink && r.gate.o.OmitOthers {
+		if omit, err := r.gate.follow(h); err != nil {
+			return nil, r.raw(err)
+		} else if omit {
+			return r.omit(h)
+		}
+	}
 	if h.Type == Symlink && r.gate.o.OmitLinks && Escapes(h.Path, h.Target) {
-		return r.omit()
+		return r.omit(h)
 	}
 	if err := r.gate.admit(h); err != nil {
 		return nil, r.raw(err)
 	}
+	r.keep(h)
 	if h.Type == File {
 		r.left, r.pad = h.Size, padded(h.Size)-h.Size
 	}
@@ -255,9 +269,20 @@ func (r *Reader) entry(raw *rawHeader, more *extended) (*Header, error) {
 }
 
 // omit passes over an entry.
-func (r *Reader) omit() (*Header, error) {
+func (r *Reader) omit(h *Header) (*Header, error) {
+	if err := r.gate.omit(h); err != nil {
+		return nil, r.raw(err)
+	}
+	r.keep(h)
 	r.skipped++
-	return nil, r.gate.room(r.name)
+	return nil, nil
+}
+
+// keep remembers what a hard link may need to know of an entry.
+func (r *Reader) keep(h *Header) {
+	if h.Type == Symlink && r.gate.o.OmitOthers {
+		r.gate.keep(h)
+	}
 }
 
 // raw makes err name the entry as the archive does.

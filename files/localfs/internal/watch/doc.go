@@ -10,4 +10,7 @@
 // is meant if the kernel answers with the same watch; another one, or none, means that
 // something in the queue explains it, and it is looked for again after that. A directory
 // that is new is watched first and listed then, and all that is in it told as created.
+//
+// Where something runs out - watches, descriptors, memory - there is an overflow, and what
+// was refused is tried again every second; when it is watched at last there is another.
 package watch

@@ -104,6 +104,7 @@ func (w *watcher) look(d *dir, name string) {
 	defer unix.Close(fd)
 	st, err := sys.Lstat(fd, name)
 	if err != nil {
+		w.refuse(d, err)
 		return
 	}
 	isDir := sys.IsType(&st, unix.S_IFDIR)
@@ -177,7 +178,7 @@ func (w *watcher) lookBeside() {
 		return // it is looked at now and then
 	}
 	st, err := sys.Lstat(w.place.Dir, w.place.Base)
-	w.gone = w.gone || err != nil || w.top != nil && !sys.SameFile(&st, &w.inode)
+	w.gone = w.gone || err == unix.ENOENT || err == nil && w.top != nil && !sys.SameFile(&st, &w.inode)
 }
 
 // takeBeside takes an event of the directory that holds what is watched.

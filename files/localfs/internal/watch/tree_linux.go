@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files"
+	"github.com/berth-dev/berth/files/localfs/internal/beneath"
 	"github.com/berth-dev/berth/files/localfs/internal/sys"
 	"github.com/berth-dev/berth/spec"
 )
@@ -21,6 +23,7 @@ type dir struct {
 	filter   files.Filter
 	dropped  bool // it is not watched any more, nor is anything below
 	missed   bool // it is among those to be looked at later
+	short    bool // it is among those that something was refused for
 }
 
 // spot is an entry of a directory.
@@ -80,12 +83,14 @@ func (w *watcher) open(d *dir) (int, error) {
 	if err != nil || d == w.top {
 		return fd, err
 	}
-	// Who else lies there now would be watched by this, and is found in due time.
+	// Who else lies there now would be watched by this, and is found in due time. The
+	// one that is meant needs no room for a new watch.
 	wd, err := w.add(fd, dirMask)
-	if err == nil && wd != d.wd {
-		if w.dirs[wd] == nil && wd != w.parent {
-			w.forget(wd)
-		}
+	switch {
+	case err == unix.ENOSPC:
+		err = errElsewhere
+	case err == nil && wd != d.wd:
+		w.release(wd)
 		err = errElsewhere
 	}
 	if err != nil {
@@ -98,14 +103,42 @@ func (w *watcher) open(d *dir) (int, error) {
 // reach is open for a directory that is looked at again later where it cannot be reached.
 func (w *watcher) reach(d *dir) (int, bool) {
 	fd, err := w.open(d)
-	if err != nil && !d.dropped && !d.missed {
+	switch {
+	case err == nil || d.dropped:
+	case err == unix.ENAMETOOLONG:
+		w.unnamed() // and so is all that is in it
+	case err != errElsewhere && err != beneath.ErrLink && err != unix.EBUSY && !passes(err): //nolint:errorlint // bare ones
+		w.refuse(d, err)
+	case w.again:
+		w.owe(d) // not only what is there is to be told then
+	case !d.missed:
 		d.missed = true
 		w.later = append(w.later, d)
 	}
 	return fd, err == nil
 }
 
+// passes reports whether err says that a directory is gone, is none any more, or may not be
+// read. An event says when that changes.
+func passes(err error) bool {
+	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES
+}
+
+// exhausted reports whether err says that something has run out, which all directories
+// need.
+func exhausted(err error) bool {
+	var errno unix.Errno
+	return errors.As(err, &errno) && (errno == unix.ENOSPC || errno == unix.EMFILE || errno == unix.ENFILE || errno == unix.ENOMEM)
+}
+
 func (w *watcher) forget(wd int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(wd)) }
+
+// release is forget for a watch that may be one of those that are known.
+func (w *watcher) release(wd int32) {
+	if w.dirs[wd] == nil && wd != w.parent {
+		w.forget(wd)
+	}
+}
 
 // drop watches d and what is below it no more.
 func (w *watcher) drop(d *dir) {
@@ -128,11 +161,20 @@ func (w *watcher) admit(d *dir, name string, isDir bool) (path string, below fil
 	if w.o.Hidden(name) {
 		return "", below, false
 	}
-	if path = d.path(name); len(path) > spec.MaxPathBytes {
+	path = d.path(name)
+	below, skip := d.filter.Step(path, isDir)
+	if !skip && len(path) > spec.MaxPathBytes {
+		w.unnamed()
 		return "", below, false
 	}
-	below, skip := d.filter.Step(path, isDir)
 	return path, below, !skip
+}
+
+// unnamed notes that there is something whose name is too long to be told.
+func (w *watcher) unnamed() {
+	if !w.again {
+		w.long = true
+	}
 }
 
 // adopt watches the directory that is an entry of d.
@@ -155,7 +197,8 @@ func (w *watcher) attach(d *dir, fd int, name string) {
 	}
 	sub, err := sys.Openat(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return // it is gone again, or no directory any more: an event says so
+		w.refuse(d, err)
+		return
 	}
 	defer unix.Close(sub)
 	wd, err := w.add(sub, dirMask)
@@ -173,19 +216,24 @@ func (w *watcher) attach(d *dir, fd int, name string) {
 		wd, err = w.add(sub, dirMask)
 	}
 	if err != nil {
-		w.refuse(err)
+		w.refuse(d, err)
 		return
+	}
+	if err := filter.Load(path); err != nil {
+		w.refuse(d, err)
+		if spec.CodeOf(err) != spec.CodeTooLarge { // then it counts for nothing
+			w.release(wd)
+			return
+		}
 	}
 	if other := d.children[name]; other != nil {
 		w.drop(other)
 		w.tell(files.WatchRemoved, path, true)
 		w.tell(files.WatchCreated, path, true)
 	}
-	if err := filter.Load(path); err != nil {
-		w.refuse(err)
-	}
 	c := &dir{wd: wd, parent: d, name: name, filter: filter}
 	w.dirs[wd] = c
+	w.attached++
 	if d.children == nil {
 		d.children = map[string]*dir{}
 	}
@@ -193,15 +241,31 @@ func (w *watcher) attach(d *dir, fd int, name string) {
 	w.scans = append(w.scans, c)
 }
 
-// refuse notes that a directory cannot be watched. One that may not be read is passed
-// over, as by a search.
-func (w *watcher) refuse(err error) {
+// refuse notes that something in d could not be watched or read. It is tried again, and
+// until then there may be what is not told. What has vanished, and what may not be read, is
+// passed over, as by a search.
+func (w *watcher) refuse(d *dir, err error) {
+	var errno unix.Errno
 	switch {
-	case err == unix.EACCES || err == unix.ENOENT:
-	case !w.ready:
+	case passes(err):
+		return
+	case !w.ready && (exhausted(err) || !errors.As(err, &errno)):
 		w.refused = err
-	default:
+		return
+	case spec.CodeOf(err) != spec.CodeTooLarge:
+		w.owe(d)
+	}
+	w.spent = w.spent || exhausted(err)
+	if !w.again {
 		w.out.Lose()
+	}
+}
+
+// owe notes that d is to be looked at again.
+func (w *watcher) owe(d *dir) {
+	if !d.short {
+		d.short = true
+		w.short = append(w.short, d)
 	}
 }
 
@@ -230,14 +294,18 @@ func (w *watcher) scan(d *dir) (found map[string]bool, ok bool) {
 	defer unix.Close(fd)
 	list, err := sys.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
+		w.refuse(d, err)
 		return nil, false
 	}
 	defer unix.Close(list)
 	found = map[string]bool{}
 	err = sys.Entries(list, func(name string, kind fs.FileMode) error {
 		if kind == fs.ModeIrregular {
-			if st, err := sys.Lstat(list, name); err == nil {
+			st, err := sys.Lstat(list, name)
+			if err == nil {
 				kind = sys.FileMode(st.Mode).Type()
+			} else {
+				w.refuse(d, err)
 			}
 		}
 		if !w.quiet {
@@ -245,13 +313,18 @@ func (w *watcher) scan(d *dir) (found map[string]bool, ok bool) {
 		}
 		if kind.IsDir() && w.o.Recursive {
 			found[name] = true
-			w.attach(d, fd, name)
+			if !w.again || d.children[name] == nil { // what has replaced one is told of
+				w.attach(d, fd, name)
+			}
 		}
-		if d.dropped || w.refused != nil {
+		if d.dropped || w.refused != nil || w.again && w.spent {
 			return errElsewhere
 		}
 		return w.ctx.Err()
 	})
+	if err != nil && err != errElsewhere && w.ctx.Err() == nil { //nolint:errorlint // the bare sentinel
+		w.refuse(d, err)
+	}
 	return found, err == nil
 }
 
@@ -291,6 +364,43 @@ func (w *watcher) readAgain() {
 	w.quiet = false
 	w.out.Lose()
 }
+
+// retryTime is how long is waited before what was refused is tried again.
+const retryTime = time.Second
+
+// retry tries again what was refused, no more often than that. What is watched at last may
+// have changed before, and so may what could not be looked at: everything is to be read.
+func (w *watcher) retry() {
+	if !w.owing() || time.Now().Before(w.next) {
+		return
+	}
+	lose := w.long
+	w.long = false
+	again := w.short
+	w.short, w.spent = nil, false
+	w.quiet, w.again = true, true
+	for _, d := range again {
+		switch d.short = false; {
+		case d.dropped:
+			continue
+		case w.spent: // nothing more is to be had
+			w.owe(d)
+			continue
+		}
+		before := w.attached
+		w.scan(d)
+		w.scanAll()
+		lose = lose || !d.short || w.attached > before
+	}
+	w.quiet, w.again = false, false
+	if lose {
+		w.out.Lose()
+	}
+	w.next = time.Now().Add(retryTime)
+}
+
+// owing reports whether something is to be told or tried again.
+func (w *watcher) owing() bool { return w.long || len(w.short) > 0 }
 
 // tell tells of one path, unless listings are quiet.
 func (w *watcher) tell(kind files.WatchKind, path string, isDir bool) {

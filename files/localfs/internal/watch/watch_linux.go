@@ -101,6 +101,13 @@ type watcher struct {
 	ready   bool
 	refused error // why something cannot be watched, before ready
 	gone    bool  // what is watched is
+
+	short    []*dir    // that something was refused for
+	next     time.Time // before which it is not tried again
+	again    bool      // it is being tried again
+	spent    bool      // what all need has run out
+	attached int       // how many directories have been
+	long     bool      // there are names too long to be told
 }
 
 // newWatcher opens what the kernel tells by.
@@ -133,7 +140,7 @@ func limited(err error) error {
 	case unix.ENOSPC:
 		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("no watch is left: %w", err), Hint: "raise fs.inotify.max_user_watches, or leave directories out"}
 	case unix.EMFILE:
-		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("too many are watching: %w", err), Hint: "raise fs.inotify.max_user_instances, or the limit of open files"}
+		return &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("too many are watching, or too much is open: %w", err), Hint: "raise fs.inotify.max_user_instances, or the limit of open files"}
 	}
 	return err
 }
@@ -211,6 +218,7 @@ func (w *watcher) see() error {
 			w.events = w.events[1:]
 			w.take(e)
 		}
+		w.retry() // which may be due while there is no end of events
 		if w.gone || w.unlinked() {
 			w.out.Put(files.WatchEvent{Kind: files.WatchRemoved, Path: ".", Dir: w.top != nil})
 			return unix.ENOENT
@@ -222,8 +230,8 @@ func (w *watcher) see() error {
 // told by the one that holds it. Where that is not watched the watch itself, which holds
 // the directory open, keeps the kernel from telling.
 func (w *watcher) patience() time.Duration {
-	if w.parent < 0 {
-		return time.Second
+	if w.parent < 0 || w.owing() {
+		return retryTime
 	}
 	return 0
 }
@@ -234,7 +242,7 @@ func (w *watcher) unlinked() bool {
 	}
 	fd, err := w.root.Open("/", unix.O_PATH, nil)
 	if err != nil {
-		return true
+		return !exhausted(err)
 	}
 	defer unix.Close(fd)
 	st, err := sys.Lstat(fd, "")
@@ -255,4 +263,5 @@ func (w *watcher) settle() {
 		w.scans = append(w.scans, d)
 	}
 	w.scanAll()
+	w.retry()
 }

@@ -23,6 +23,7 @@ func environCases() []Case {
 		{Name: "ShellStartupIsOff", Rule: "BASH_ENV and ENV are removed from the environment unless the command sets them itself.", Need: needCoreutils, Run: environStartup},
 		{Name: "ShellIsNoLoginShell", Rule: "Shell runs /bin/sh -c, not as a login shell.", Need: needShell, Run: environLogin},
 		{Name: "LargeArgumentsWork", Rule: "What the kernel takes is taken, what it cannot is too_large before anything runs.", Need: needShell, Run: environLarge},
+		{Name: "SpecEnvIsBounded", Rule: "A Spec's env that no program could be started with is too_large, by name, before anything is created; less of it reaches commands.", Need: all(needKeyed, needShell), Run: environPlace},
 		{Name: "SpecEnvRejectsInvalidName", Rule: "A bad env name is refused before anything is created.", Need: all(needKeyed, needCoreutils), Run: environInvalid},
 		{Name: "SpecEnvIsBoundAtProvision", Rule: "A Spec's env is fixed at create: who adopts the place finds the first one's.", Need: all(needKeyed, needCoreutils), Run: environBound},
 	}

@@ -13,7 +13,10 @@ import (
 type Command struct {
 	// Key makes a repeated Start idempotent: while the place remembers the key,
 	// the process that runs or ran under it is returned and nothing runs again.
-	// Empty: every Start runs.
+	// Of its output the first 1 MiB of each stream is kept for that, or nothing of
+	// the oldest of many; one who comes while the command runs gets the rest too if
+	// no more than that has been missed. Exit.StdoutBytes and StderrBytes tell how
+	// much there was. Empty: every Start runs.
 	Key string
 	// Args is the program and its arguments. A program without a slash is
 	// looked up on the PATH of the command's own environment; under CleanEnv

@@ -26,8 +26,11 @@ const (
 	EventListened      EventKind = "listened" // something from outside is offered inside or, with Ended, no longer
 	EventOOM           EventKind = "oom"      // beside the end of what was killed
 	EventKilled        EventKind = "killed"   // a tree was ended because somebody asked, or by its timeout
-	EventClosing       EventKind = "closing"  // the place ends; the last event
-	EventMissed        EventKind = "missed"   // events were not kept; Count says how many
+	// EventHostExecutable tells, when the place ends, of a path of Exit.HostExecutable's kind
+	// that was made after the last command which could have told of it.
+	EventHostExecutable EventKind = "host_executable"
+	EventClosing        EventKind = "closing" // the place ends; the last event
+	EventMissed         EventKind = "missed"  // events were not kept; Count says how many
 )
 
 // Event is one thing that happened to a place, as its guest tells it. Fields that do not

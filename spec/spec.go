@@ -84,7 +84,9 @@ type Spec struct {
 type Limits struct {
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	CPUMillis   int64 `json:"cpu_millis,omitempty"` // 1000 is one CPU
-	PIDs        int64 `json:"pids,omitempty"`
+	// PIDs bounds processes and threads, with the few of the guest: a container takes 32 at
+	// the least, this machine 48.
+	PIDs int64 `json:"pids,omitempty"`
 	// DiskBytes bounds what a container may write into its own layer.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	// GPUs is how many of the machine's GPUs a container gets; -1: all of them.

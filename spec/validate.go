@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -63,6 +64,28 @@ func ValidateEnv(env map[string]string) error {
 	return nil
 }
 
+// validateTotal refuses more environment than a program can be started with: it is that of
+// the place's guest and of every command, with which the command's own arguments share what
+// the kernel gives.
+func validateTotal(envs ...map[string]string) error {
+	total, most, largest := 0, 0, ""
+	for _, env := range envs {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			size := len(name) + len(env[name]) + 2
+			if total += size; size > most {
+				most, largest = size, name
+			}
+		}
+	}
+	if total <= MaxArgvBytes {
+		return nil
+	}
+	return &Error{
+		Code: CodeTooLarge, Err: fmt.Errorf("env and secrets have %d bytes, at most %d are possible; the largest is %s with %d", total, MaxArgvBytes, clip(largest), most),
+		Hint: "write large data to a file of the place",
+	}
+}
+
 // ValidatePath refuses a path that no file can have: empty, over MaxPathBytes,
 // or with a NUL byte. Any other byte is allowed.
 func ValidatePath(p string) error {
@@ -77,8 +100,8 @@ func ValidatePath(p string) error {
 	return nil
 }
 
-// Validate refuses a spec that makes no sense on any backend, with CodeInvalid
-// or CodeInvalidPath. What depends on a backend is for Caps.Check.
+// Validate refuses a spec that makes no sense on any backend, with CodeInvalid,
+// CodeInvalidPath or CodeTooLarge. What depends on a backend is for Caps.Check.
 func (s *Spec) Validate() error {
 	if s.Key != "" {
 		if err := ValidateKey(s.Key); err != nil {
@@ -89,6 +112,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.validateContainer(); err != nil {
+		return err
+	}
+	if err := validateTotal(s.Env, s.Secrets); err != nil {
 		return err
 	}
 	if s.Workdir != "" {

@@ -126,11 +126,21 @@ func TestSpecValidate(t *testing.T) {
 			t.Errorf("workdir %q: %v", workdir, err)
 		}
 	}
+	// Eight values of 128 KiB, each as large as one can be.
+	most := map[string]string{}
+	for i := range 8 {
+		most[fmt.Sprint("V", i)] = strings.Repeat("x", spec.MaxArgBytes-3)
+	}
+	if err := (&spec.Spec{Env: most}).Validate(); err != nil {
+		t.Errorf("1 MiB of env: %v", err)
+	}
 	tests := []struct {
 		name string
 		spec spec.Spec
 		want error
 	}{
+		{"too much env in all", spec.Spec{Env: most, Secrets: map[string]string{"S": ""}}, spec.ErrTooLarge},
+		{"too large a secret", spec.Spec{Secrets: map[string]string{"S": strings.Repeat("x", spec.MaxArgBytes-1)}}, spec.ErrTooLarge},
 		{"key", spec.Spec{Key: "a/b"}, spec.ErrInvalid},
 		{"env", spec.Spec{Env: map[string]string{"A=B": ""}}, spec.ErrInvalid},
 		{"relative workdir", spec.Spec{Workdir: "w"}, spec.ErrInvalidPath},

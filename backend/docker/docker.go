@@ -36,8 +36,7 @@ type Options struct {
 	TLS    bool
 	TLSDir string
 	// BuildKit says whether images are built with BuildKit, rather than by the classic
-	// builder. nil: where the engine has it and is not configured for the other. The
-	// classic builder builds a Dockerfile that is not in its context in any case.
+	// builder. nil: where the engine has it and is not configured for the other.
 	BuildKit *bool
 	// Limits and Hardening hold for every container that is created. A Spec that
 	// states a limit of its own overrides it; its capabilities are dropped beside

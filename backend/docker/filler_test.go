@@ -8,11 +8,9 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/guest"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
@@ -41,21 +39,11 @@ func TestFillerOfTheGuestVolume(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o, ctx := testOptions(t), testContext(t)
 			s, api := busybox(t), engine.Client(t)
+			o, volume := ownGuest(t, o, tt.name)
 			data, err := os.ReadFile(o.Guest.Path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			data = append(data, tt.name...)
-			o.Guest.Path = t.TempDir() + "/guest"
-			if err := os.WriteFile(o.Guest.Path, data, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			bin, err := guest.Binary(ctx, "linux", runtime.GOARCH, o.Guest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			volume := "berth-guest-" + bin.Hash[:12]
-			t.Cleanup(func() { _, _ = api.VolumeRemove(context.Background(), volume, client.VolumeRemoveOptions{}) })
 			c, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{
 				Name:       volume,
 				Config:     &container.Config{Image: s.Image, Cmd: []string{"true"}, Labels: map[string]string{"dev.berth.helper": "true"}},

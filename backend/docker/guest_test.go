@@ -134,20 +134,11 @@ func TestDamagedGuestVolume(t *testing.T) {
 	o, ctx := testOptions(t), testContext(t)
 	s, api := busybox(t), engine.Client(t)
 	// A guest of its own, so that no other test's place is disturbed.
+	o, volume := ownGuest(t, o, "own")
 	data, err := os.ReadFile(o.Guest.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Guest.Path = t.TempDir() + "/guest"
-	if err := os.WriteFile(o.Guest.Path, append(data, "own"...), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	bin, err := guest.Binary(ctx, "linux", runtime.GOARCH, o.Guest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	volume := "berth-guest-" + bin.Hash[:12]
-	t.Cleanup(func() { _, _ = api.VolumeRemove(context.Background(), volume, client.VolumeRemoveOptions{}) })
 	for _, tt := range []struct {
 		name    string
 		content []byte

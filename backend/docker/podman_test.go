@@ -21,7 +21,7 @@ const onPodman = "BERTH_TEST_ON_PODMAN"
 // alike are the tests of what is the same with any engine; those in which the engines have
 // been seen to differ run outside of the soak too.
 const (
-	differ = "^Test(DamagedGuest|GuestThat|GuestCannot|Adopt|Foreign|Owners|Gone|Limits|DefaultHardening|Workdir|Network|Mounts|MissingSource|Env|Direct|Published|Shared|Named|Knobs|Strict|OneSnapshot|SnapshotsOfOnePlace|RefusedCall)"
+	differ = "^Test(DamagedGuest|GuestThat|GuestCannot|Adopt|Foreign|Owners|Gone|Limits|DefaultHardening|Workdir|Network|Mounts|MissingSource|Env|Direct|Published|Shared|Named|Knobs|Strict|OneSnapshot|SnapshotHolds|SnapshotOfVolumes|SnapshotOfStrict|SnapshotsOfOnePlace|RefusedCall)"
 	alike  = differ + "|^Test(EverySignal|KillAll|ClientIsKilled|SessionsLeak|Concurrent|Cancelled|ReadOnlyRoot|Workload|SmallDisk|Filler)"
 )
 

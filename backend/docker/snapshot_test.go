@@ -198,7 +198,7 @@ func TestSnapshotOfAnyState(t *testing.T) {
 	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
 	s, d := busybox(t), newDriver(t, o)
 	sb := provision(t, d, s)
-	r, err := sb.Exec(ctx, berth.Shell("printf x >f; mkdir d; ln f d/h; ln -s ../f d/l; mkfifo p; ln -s /workspace /tmp/w; ln -s /etc /tmp/out"), berth.ExecOptions{})
+	r, err := sb.Exec(ctx, berth.Shell("printf x >f; mkdir d; ln f d/h; ln -s ../f d/l; ln d/l d/m; mkfifo p; ln p q; ln -s /workspace /tmp/w; ln -s /etc /tmp/out"), berth.ExecOptions{})
 	if err != nil || r.ExitCode != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -259,7 +259,7 @@ func wantExportOfStopped(t *testing.T, d driver.Driver, key spec.Key) {
 	for _, dir := range []string{"", "/workspace", "/tmp/w", "."} {
 		var out bytes.Buffer
 		stats, err := berth.ExportStopped(ctx, d, key, dir, &out, tree.ExportOptions{}, berth.ReapOptions{})
-		if err != nil || stats.Files != 2 || stats.Dirs != 1 || stats.Links != 1 || stats.Skipped != 1 || stats.Bytes != 2 {
+		if err != nil || stats.Files != 2 || stats.Dirs != 1 || stats.Links != 2 || stats.Skipped != 2 || stats.Bytes != 2 {
 			t.Errorf("export of %q: %+v, %v", dir, stats, err)
 		}
 		back := memfs.New("/")
@@ -289,14 +289,16 @@ func TestSnapshotOfVolumes(t *testing.T) {
 	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
 	s, d := busybox(t), newDriver(t, o)
 	s.Hardening.ReadOnlyRoot = true
-	s.Image = withFiles(t, s.Image, "berth-test/files:1", nil, "/workspace/removed", "/workspace/d/kept", "/tmp/removed")
+	s.Image = withFiles(t, s.Image, "berth-test/files:1", "", "/workspace/removed", "/workspace/d/kept", "/tmp/removed")
 	sb := provision(t, d, s)
-	sh(t, sb, "rm removed /tmp/removed; chmod 750 d; mkdir e; ln -s /etc e/l")
+	sh(t, sb, `rm removed /tmp/removed; chmod 750 d; mkdir e dev proc; ln -s /etc e/l; mkfifo -m 620 dev/p; echo x >dev/x; echo y >proc/y
+chmod 4711 dev/x; ln proc/y e/y; ln -s dangling "a
+b"; chown -h 7:8 e/l dev/p; chown 9:10 d/kept; chown 11 dev; echo z >/tmp/x; chown 12:13 /tmp/x`)
 	snap, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const state = "find . /tmp | sort; stat -c '%a %u:%g' . d /tmp"
+	const state = "find . /tmp | sort; find . /tmp -exec stat -c '%n %F %a %u:%g %h' {} + | sort; cat dev/x e/y /tmp/x"
 	want := sh(t, sb, state)
 	again := s
 	again.Key, again.Image = "k2", ""
@@ -311,7 +313,7 @@ func TestSnapshotOfVolumes(t *testing.T) {
 		t.Error(err)
 	}
 	s.Hardening.ReadOnlyRoot = false
-	s.Image = withFiles(t, s.Image, "berth-test/files:2", map[string]struct{}{"/data": {}}, "/data/seed")
+	s.Image = withFiles(t, s.Image, "berth-test/files:2", "VOLUME /data", "/data/seed")
 	_, err = provision(t, d, s).Snapshot(ctx, berth.SnapshotOptions{})
 	wantIs(t, "snapshot with a declared volume", err, spec.ErrUnsupported)
 	if err == nil || !strings.Contains(err.Error(), "/data") {
@@ -319,9 +321,47 @@ func TestSnapshotOfVolumes(t *testing.T) {
 	}
 }
 
-// withFiles returns an image that is another one with files, and with volumes that it
-// declares.
-func withFiles(t *testing.T, image, name string, volumes map[string]struct{}, names ...string) string {
+// A strict place can be kept, and what is restored of it is strict again. What somebody has
+// put into memory is refused, also where the engine has made that of itself.
+func TestSnapshotOfStrict(t *testing.T) {
+	o, ctx := testOptions(t), testContext(t)
+	t.Cleanup(func() { wantNoSnapshot(t, o.Owner) })
+	s, d := busybox(t), newDriver(t, o)
+	s.Isolation = spec.IsolationStrict
+	sb := provision(t, d, s)
+	sh(t, sb, "mkdir -m 700 d; echo one >d/f")
+	const state = "find . | sort; stat -c '%a %u:%g' . d d/f; cat d/f; id"
+	want := sh(t, sb, state)
+	snap, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
+	if err != nil {
+		t.Fatalf("%v (%s)", err, spec.HintOf(err))
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/run"} {
+		if sh(t, sb, "mkdir -p "+dir+"/x 2>/dev/null && echo x >"+dir+"/x/f && echo made || true") != "made" {
+			continue // the root is read-only there
+		}
+		_, err := sb.Snapshot(ctx, berth.SnapshotOptions{})
+		wantIs(t, "with a file in "+dir, err, spec.ErrUnsupported)
+		sh(t, sb, "rm -r "+dir+"/x")
+	}
+	if err := sb.Destroy(ctx); err != nil {
+		t.Error(err)
+	}
+	s.Key, s.Image = "k2", ""
+	restored, err := berth.Restore(ctx, d, snap.ID, s, berth.ProvisionOptions{})
+	if err != nil {
+		t.Fatalf("%v (%s)", err, spec.HintOf(err))
+	}
+	if got := sh(t, restored, state); got != want {
+		t.Errorf("restored: %q; want %q", got, want)
+	}
+	if err := errors.Join(restored.Destroy(ctx), berth.RemoveSnapshot(ctx, d, snap.ID, berth.ReapOptions{})); err != nil {
+		t.Error(err)
+	}
+}
+
+// withFiles returns an image that is another one with files, and with a change.
+func withFiles(t *testing.T, image, name, change string, names ...string) string {
 	t.Helper()
 	ctx, api := testContext(t), engine.Client(t)
 	var archive bytes.Buffer
@@ -338,7 +378,11 @@ func withFiles(t *testing.T, image, name string, volumes map[string]struct{}, na
 	}
 	_, err = api.CopyToContainer(ctx, c.ID, client.CopyToContainerOptions{DestinationPath: "/", Content: &archive})
 	if err == nil {
-		_, err = api.ContainerCommit(ctx, c.ID, client.ContainerCommitOptions{Reference: name, Config: &container.Config{Volumes: volumes}})
+		o := client.ContainerCommitOptions{Reference: name, Config: &container.Config{}}
+		if change != "" {
+			o.Changes = []string{change} // which any engine takes, as it may not a configuration
+		}
+		_, err = api.ContainerCommit(ctx, c.ID, o)
 	}
 	if _, removed := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true}); err != nil || removed != nil {
 		t.Fatal(err, removed)

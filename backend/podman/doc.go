@@ -14,12 +14,17 @@
 //   - Named runtimes are refused unless the service's own configuration names the same one;
 //     a seccomp profile is handed over as a file of this machine for the time of the
 //     creation.
-//   - The volumes of a place are in none of its snapshots: one that has some - a read-only
-//     root, or an image that declares them - is refused. A directory below which something
-//     is mounted is not exported of a place that does not run.
-//   - No user namespace keeps the caller's id, with root or without.
+//   - The volumes of a place with a read-only root are read for a snapshot by a guest in a
+//     container that has them too. What is in /run and /var/tmp there is in memory, and is
+//     refused. A directory below which something is mounted is not exported of a place that
+//     does not run.
+//   - Without root the profile strict has a user namespace that keeps the ids of the user whose
+//     engine it is, unless a user is named: what commands make in a directory that is mounted
+//     is that user's. Root's engine has none.
 //   - Its state has names of its own (configured, stopped): they are translated.
 //   - A short image name is one of docker.io.
 //   - Without root it limits nothing and suspends nothing on a kernel with control groups
-//     of version 1: the limits are undeclared, and what asks for them is refused.
+//     of version 1: the limits are undeclared, and what asks for them is refused. Its open
+//     network takes slirp4netns and the device /dev/net/tun, and no container joins another
+//     one that has the network of the machine.
 package podman

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/agent/pack"
 	"github.com/berth-dev/berth/internal/place/remote"
 )
 
@@ -14,6 +15,9 @@ func main() {
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "place" {
 		os.Exit(remote.Main(args[1:]))
+	}
+	if len(args) > 0 && args[0] == "pack" {
+		os.Exit(pack.Main(args[1:]))
 	}
 	os.Exit(agent.Main(args))
 }

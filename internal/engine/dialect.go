@@ -40,7 +40,7 @@ type Dialect struct {
 	Libpod bool
 	// VolumesApart: the archive of a directory has nothing of what is mounted below it, that
 	// of what is in a volume says nothing of its owner, and an image that is committed of a
-	// container declares its volumes, so that those of a place cannot be kept in one.
+	// container declares its volumes.
 	VolumesApart bool
 }
 

@@ -50,6 +50,7 @@ type Facts struct {
 	CPUs              int
 	Memory, PIDs, CPU bool // the limits that its kernel offers
 	Pause             bool // it can suspend a container
+	Keeper            string
 	Offers
 }
 

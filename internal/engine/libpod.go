@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/driver"
@@ -38,13 +39,14 @@ func (e *Engine) Runtime(ctx context.Context, auth driver.Authority, c *containe
 
 // withoutRoot takes from f what a Podman that is not root's cannot do, and does not say in
 // Docker's words: it enforces what the control groups that it was given do, which are none
-// where they are of version 1; there it freezes nothing either.
+// where they are of version 1; there it freezes nothing either. What it alone can do is added.
 func (e *Engine) withoutRoot(ctx context.Context, f *Facts) error {
 	var answer struct {
 		Host struct {
 			CgroupVersion     string
 			CgroupControllers []string
 			Security          struct{ Rootless bool }
+			IDMappings        struct{ UIDMap, GIDMap []idMap }
 		}
 	}
 	if err := e.askLibpod(ctx, "/v4.0.0/libpod/info", &answer); err != nil {
@@ -54,6 +56,9 @@ func (e *Engine) withoutRoot(ctx context.Context, f *Facts) error {
 		has := func(controller string) bool { return slices.Contains(host.CgroupControllers, controller) }
 		f.Memory, f.PIDs, f.CPU = f.Memory && has("memory"), f.PIDs && has("pids"), f.CPU && has("cpu")
 		f.Pause = host.CgroupVersion != "v1"
+		if uid, gid := outsideRoot(host.IDMappings.UIDMap), outsideRoot(host.IDMappings.GIDMap); uid > 0 {
+			f.Keeper = strconv.Itoa(uid) + ":" + strconv.Itoa(gid)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -95,6 +96,24 @@ func (f *Filler) Fill(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
+}
+
+// Hold keeps the guest's volume from those who remove what no container has: a helper has it
+// until release is called. Where there is no such volume there is an empty one then.
+func (f *Filler) Hold(ctx context.Context) (release func(), err error) {
+	// Before the mount does: not every engine gives a mount's labels to its volume.
+	if err := f.Engine.VolumeCreate(ctx, f.Auth, GuestVolume(f.Bin), map[string]string{LabelGuest: GuestVersion(f.Bin)}); err != nil {
+		return nil, err
+	}
+	id, err := f.Engine.Create(ctx, f.Auth, Options("berth-hold-"+rand.Text(), f.Image, GuestMount(f.Bin, true)))
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		bg, cancel := engine.Cleanup(ctx)
+		defer cancel()
+		_ = f.Engine.Remove(bg, f.Auth, id) // or a prune does
+	}, nil
 }
 
 // look reports whether the helper of a name has shown no sign of life for too long: it is

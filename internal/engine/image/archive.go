@@ -32,11 +32,10 @@ func (s *source) send(w io.Writer, want string) error {
 func (s *source) sendEntry(archive *tar.Writer, id identity, e entry) error {
 	target := ""
 	if e.info.Mode()&fs.ModeSymlink != 0 {
-		text, err := s.root.Readlink(filepath.FromSlash(e.path))
-		if err != nil {
-			return s.unreadable(e.path, err)
+		var err error
+		if target, err = s.linkTarget(e); err != nil {
+			return err
 		}
-		target = filepath.ToSlash(text)
 	}
 	h, err := tar.FileInfoHeader(e.info, target)
 	if err != nil {
@@ -44,10 +43,7 @@ func (s *source) sendEntry(archive *tar.Writer, id identity, e entry) error {
 	}
 	// The name is where it is; whose it is here means nothing there.
 	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = e.path, 0, 0, "", ""
-	h.Mode &= 0o777
-	if runtime.GOOS == "windows" {
-		h.Mode |= 0o755 // modes say nothing there
-	}
+	h.Mode = int64(sentMode(e.info.Mode()).Perm())
 	if e.info.IsDir() {
 		h.Name += "/"
 	}
@@ -59,6 +55,22 @@ func (s *source) sendEntry(archive *tar.Writer, id identity, e entry) error {
 		return err
 	}
 	return id.file(s, e, archive)
+}
+
+func (s *source) linkTarget(e entry) (string, error) {
+	text, err := s.root.Readlink(filepath.FromSlash(e.path))
+	if err != nil {
+		return "", s.unreadable(e.path, err)
+	}
+	return filepath.ToSlash(text), nil
+}
+
+// sentMode is the type and the permissions with which something is sent.
+func sentMode(mode fs.FileMode) fs.FileMode {
+	if runtime.GOOS == "windows" {
+		mode |= 0o755 // modes say nothing there
+	}
+	return mode & (fs.ModeType | fs.ModePerm)
 }
 
 // name is what the Dockerfile is called in the archive.

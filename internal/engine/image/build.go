@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/image/buildkit"
 	"github.com/berth-dev/berth/spec"
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
@@ -112,7 +114,11 @@ func (s *Store) build(ctx context.Context, source *source, hash string, o driver
 		}
 		defer session.Close()
 		options.Version, options.SessionID, options.BuildID = build.BuilderBuildKit, session.ID, session.ID
-		err = carryOut(ctx, api, source, hash, options, log)
+		if source.inside == "" {
+			err = carryOutAsked(ctx, api, session, options, log)
+		} else {
+			err = carryOut(ctx, api, source, hash, options, log)
+		}
 		if ctx.Err() != nil {
 			abandon(ctx, api, session.ID)
 		}
@@ -161,6 +167,19 @@ func carryOut(ctx context.Context, api *client.Client, source *source, hash stri
 	content.CloseWithError(io.ErrClosedPipe)
 	if own, ok := errors.AsType[*spec.Error](<-sent); ok {
 		return own // the engine can only say that the archive ended too soon
+	}
+	return err
+}
+
+// carryOutAsked follows a build to its end whose files the engine asks for in its session, which
+// is closed then.
+func carryOutAsked(ctx context.Context, api *client.Client, session *buildkit.Session, o client.ImageBuildOptions, log *buildLog) error {
+	o.RemoteContext, o.Dockerfile = buildkit.Remote, buildkit.Dockerfile
+	err := follow(ctx, api, http.NoBody, o, log)
+	// Whoever sends is gone before the context's files are closed.
+	session.Close()
+	if own, ok := errors.AsType[*spec.Error](session.Err()); ok && err != nil {
+		return own // the engine can only say that a call has failed
 	}
 	return err
 }

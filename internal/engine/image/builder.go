@@ -17,12 +17,11 @@ const hubHost = "registry-1.docker.io"
 
 // session opens the session of a build by BuildKit. Without an error nil means that the
 // classic builder is to build: the caller or the engine's configuration says so (an engine
-// where nobody said anything names BuildKit, or no builder), the engine has no session, or
-// the Dockerfile is not in the context. That one is no part of an image; BuildKit would copy it
-// there with the rest of the context, where the other heeds the .dockerignore.
+// where nobody said anything names BuildKit, or no builder), or the engine has no session. Where
+// the Dockerfile is not in the context the session has the files of both.
 func (s *Store) session(ctx context.Context, api *client.Client, source *source, keys map[string]registry.AuthConfig) (*buildkit.Session, error) {
 	wanted := s.options.BuildKit
-	if wanted != nil && !*wanted || source.inside == "" {
+	if wanted != nil && !*wanted {
 		return nil, nil
 	}
 	if wanted == nil {
@@ -31,7 +30,7 @@ func (s *Store) session(ctx context.Context, api *client.Client, source *source,
 			return nil, err
 		}
 	}
-	session, err := buildkit.Open(ctx, api, hostKeys(keys))
+	session, err := buildkit.Open(ctx, api, hostKeys(keys), source.dirs())
 	switch {
 	case !errors.Is(err, buildkit.ErrNoSession):
 		return session, err

@@ -54,14 +54,16 @@ func unchanged(*http.Response) {}
 
 // BuildKit builds where the engine has it, also where it is not what the engine usually
 // builds with, through a proxy too; the classic builder where it has not, where the engine was
-// told to use that one, where the caller says so, and for a Dockerfile from outside of the
-// context, which then is not copied into the image.
+// told to use that one, and where the caller says so. A Dockerfile from outside of the context
+// is not copied into the image by either.
 func TestBuilder(t *testing.T) {
 	yes, no := true, false
 	host := docker.Host(t)
 	forbidding := proxied(t, func(r *http.Request) bool { return r.URL.Path == "/session" }, unchanged)
 	told := proxied(t, passed, func(r *http.Response) { r.Header.Set("Builder-Version", "1") })
 	const mount = "RUN --mount=type=cache,target=/m touch /m/f && echo it-mounts\n"
+	// All of the context, whatever its .dockerignore says, and nothing else.
+	const copied = "COPY . /c/\nRUN test \"$(cd /c; find . -type f | sort | xargs echo)\" = './.dockerignore ./a-b ./a/b ./a/c/d ./f' && test $(cat /c/f) = x && test $(readlink /c/a/l) = ../f && test -x /c/a/b && test ! -x /c/f\n"
 	for _, tt := range []struct {
 		name, host, text string
 		buildkit         *bool
@@ -77,7 +79,9 @@ func TestBuilder(t *testing.T) {
 		{name: "no session, wanted", host: forbidding, buildkit: &yes, err: spec.ErrUnsupported, hint: "DOCKER_BUILDKIT"},
 		{name: "told to use the other", host: told, log: "Step 1/"},
 		{name: "told to use the other, wanted", host: told, buildkit: &yes, log: "#4 "},
-		{name: "outside", host: host, text: "COPY . /c/\nRUN test \"$(ls -A /c)\" = f\n", elsewhere: "../Dockerfile", log: "Step 1/"},
+		{name: "outside", host: host, text: mount + copied, elsewhere: "../Dockerfile", log: " it-mounts\n"},
+		{name: "outside, not wanted", host: host, text: copied, buildkit: &no, elsewhere: "../Dockerfile", log: "Step 1/"},
+		{name: "outside, no session", host: forbidding, text: copied, elsewhere: "../Dockerfile", log: "Step 1/"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := dockerfile(t, tt.text)
@@ -89,6 +93,9 @@ func TestBuilder(t *testing.T) {
 				b.Context = filepath.Join(t.TempDir(), "context")
 				b.Dockerfile = writeFile(t, filepath.Join(b.Context, tt.elsewhere), string(text))
 				writeFile(t, filepath.Join(b.Context, "f"), "x")
+				if strings.HasPrefix(tt.elsewhere, "../") {
+					outside(t, b.Context)
+				}
 			}
 			var log bytes.Buffer
 			store := newStoreAt(t, tt.host, image.Options{Owner: "o", BuildKit: tt.buildkit})
@@ -97,6 +104,20 @@ func TestBuilder(t *testing.T) {
 				t.Errorf("%v (hint: %s); want %v, and %q in the log:\n%s", err, spec.HintOf(err), tt.err, tt.log, log.String())
 			}
 		})
+	}
+}
+
+// outside adds to a context what tells whether all of it arrives as it is.
+func outside(t *testing.T, dir string) {
+	t.Helper()
+	for name, text := range map[string]string{".dockerignore": "f\na\n", "a-b": "", "a/b": "", "a/c/d": ""} {
+		writeFile(t, filepath.Join(dir, name), text)
+	}
+	if err := os.Chmod(filepath.Join(dir, "a/b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../f", filepath.Join(dir, "a/l")); err != nil {
+		t.Fatal(err)
 	}
 }
 

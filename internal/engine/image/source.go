@@ -41,6 +41,9 @@ type source struct {
 	args     map[string]string
 	platform string
 	entries  []entry // sorted by path
+	// sums are those of the files' content when hash has read it, of a source whose files an
+	// engine may ask for one by one.
+	sums map[string][sha256.Size]byte
 }
 
 // entry is something in a context.
@@ -237,14 +240,21 @@ func (id identity) end(s *source) string {
 // hash is the identity of the source as it is now.
 func (s *source) hash(ctx context.Context) (string, error) {
 	id := s.identity()
+	s.sums = map[string][sha256.Size]byte{}
 	for _, e := range s.entries {
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
 		if e.info.Mode().IsRegular() {
-			if err := id.file(s, e, until{ctx}); err != nil {
+			sum := sha256.New()
+			w := io.Writer(until{ctx})
+			if s.inside == "" {
+				w = io.MultiWriter(w, sum)
+			}
+			if err := id.file(s, e, w); err != nil {
 				return "", err
 			}
+			s.sums[e.path] = [sha256.Size]byte(sum.Sum(nil))
 		}
 	}
 	return id.end(s), nil

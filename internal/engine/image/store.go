@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,6 +57,19 @@ func (s *Store) Find(ctx context.Context, auth driver.Authority, ref string) (sp
 		return spec.Image{}, err
 	}
 	return describe(res), nil
+}
+
+// Volumes returns the directories that an image declares to be volumes; of one that the engine
+// does not have, none.
+func (s *Store) Volumes(ctx context.Context, auth driver.Authority, ref string) ([]string, error) {
+	res, err := s.inspect(ctx, auth, ref)
+	switch {
+	case spec.CodeOf(err) == spec.CodeNotFound:
+		return nil, nil
+	case err != nil || res.Config == nil:
+		return nil, err
+	}
+	return slices.Collect(maps.Keys(res.Config.Volumes)), nil
 }
 
 func (s *Store) inspect(ctx context.Context, auth driver.Authority, ref string) (client.ImageInspectResult, error) {

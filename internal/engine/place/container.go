@@ -75,7 +75,9 @@ type plan struct {
 	// direct is the directory of its direct way, or ""; relayed: it is to have none.
 	direct  string
 	relayed bool
-	found   *container.InspectResponse
+	// declared are the volumes of its image.
+	declared []string
+	found    *container.InspectResponse
 }
 
 // plan resolves the defaults, so that "" and an explicit default are one spec, and
@@ -208,7 +210,8 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 	}
 	host := hostConfig(p, bin, cpus)
 	host.Mounts = append(host.Mounts, d.direct.Mount(p.direct)...)
-	return client.ContainerCreateOptions{
+	host.Mounts = append(host.Mounts, mounts.Declared(p.declared, volumeLabels(p), host)...)
+	o := client.ContainerCreateOptions{
 		Name: p.name,
 		Config: &container.Config{
 			Image:        p.spec.Image,
@@ -224,6 +227,10 @@ func (d *Driver) createOptions(p *plan, bin guest.Bin, cpus int) client.Containe
 		},
 		HostConfig: host,
 	}
+	if unnamed(p.spec) {
+		d.engine.Keep(&o)
+	}
+	return o
 }
 
 // hostConfig is the wall: limits, hardening, network and mounts.
@@ -238,7 +245,7 @@ func hostConfig(p *plan, bin guest.Bin, cpus int) *container.HostConfig {
 		CapDrop:        p.spec.Hardening.DropCaps,
 		ReadonlyRootfs: p.spec.Hardening.ReadOnlyRoot,
 		Init:           &no, // the guest is pid 1
-		SecurityOpt:    securityOptions(p.spec.Hardening),
+		SecurityOpt:    engine.SecurityOptions(p.spec.Hardening),
 		Runtime:        p.spec.Hardening.Runtime,
 		StorageOpt:     engine.StorageOptions(p.spec.Limits),
 		Binds:          mounts.Shared(p.spec.Mounts),
@@ -283,14 +290,15 @@ func writableMounts(p *plan) []mount.Mount {
 	if !mounts.Within(stateDir, p.spec.Workdir) {
 		targets = append(targets, stateDir)
 	}
+	return mounts.Volumes(targets, volumeLabels(p))
+}
+
+// volumeLabels are those of a place's volumes: a prune knows them by the owner.
+func volumeLabels(p *plan) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, p.spec.Labels)
-	labels[labelOwner] = p.owner // a prune knows them by it
-	var out []mount.Mount
-	for _, t := range targets {
-		out = append(out, mount.Mount{Type: mount.TypeVolume, Target: t, VolumeOptions: &mount.VolumeOptions{Labels: labels}})
-	}
-	return out
+	labels[labelOwner] = p.owner
+	return labels
 }
 
 func environ(envs ...map[string]string) []string {
@@ -366,6 +374,11 @@ func (d *Driver) verify(ctx context.Context, p *plan, c *container.InspectRespon
 			}
 		}
 	}
+	if unnamed(p.spec) {
+		if err := d.engine.CheckKept(ctx, p.auth, c); err != nil {
+			return err
+		}
+	}
 	return checkApplied(p, c)
 }
 
@@ -418,7 +431,7 @@ func (d *Driver) placeCaps(c *container.InspectResponse, pause bool) spec.Caps {
 		Backend:   d.engine.Name,
 		Isolation: spec.IsolationSet(isolation),
 		Network:   spec.NetworkSet(network),
-		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: pause, Snapshots: pause && (!c.HostConfig.ReadonlyRootfs || !d.engine.VolumesApart),
+		Keyed:     true, Image: true, Build: true, Shielded: true, NativePrograms: true, Hardening: true, Jobs: jobs, Suspend: pause, Snapshots: pause,
 		Mounts: true, PublishedPorts: true, NetworkModes: true, Secrets: true, Labels: true,
 		// A socket may lie in what is mounted, and an abstract one is its network's.
 		ConfinedSockets: !shared(c) && len(mounts.Of(c, directDir)) == 0,
@@ -427,7 +440,7 @@ func (d *Driver) placeCaps(c *container.InspectResponse, pause bool) spec.Caps {
 		LimitPIDs:   c.HostConfig.PidsLimit != nil && *c.HostConfig.PidsLimit > 0,
 		LimitCPU:    c.HostConfig.NanoCPUs > 0,
 	}
-	if isolation == spec.IsolationStrict {
+	if isolation == spec.IsolationStrict && !engine.HasUserns(c) {
 		caps = d.noKeepID(caps)
 	}
 	if !caps.ConfinedSockets {

@@ -57,7 +57,7 @@ func TestPlanResolvesDefaults(t *testing.T) {
 		{Workdir: "/w"},
 		{Network: spec.NetworkOpen},
 		{Limits: spec.Limits{PIDs: 511}},
-		{Limits: spec.Limits{MemoryBytes: minMemoryBytes}},
+		{Limits: spec.Limits{MemoryBytes: engine.MinMemoryBytes}},
 		{Hardening: spec.Hardening{DropCaps: []string{"ALL"}}},
 		{Hardening: spec.Hardening{ReadOnlyRoot: true}},
 		{Hardening: spec.Hardening{User: "1"}},
@@ -78,7 +78,7 @@ func TestPlanRefuses(t *testing.T) {
 		want error
 	}{
 		{"no image", spec.Spec{}, spec.ErrInvalid},
-		{"tiny memory", spec.Spec{Image: "i", Limits: spec.Limits{MemoryBytes: minMemoryBytes - 1}}, spec.ErrInvalid},
+		{"tiny memory", spec.Spec{Image: "i", Limits: spec.Limits{MemoryBytes: engine.MinMemoryBytes - 1}}, spec.ErrInvalid},
 		{"cpu overflow", spec.Spec{Image: "i", Limits: spec.Limits{CPUMillis: math.MaxInt64 / 1000}}, spec.ErrInvalid},
 		{"user by name", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "root"}}, spec.ErrInvalid},
 		{"user 2^32", spec.Spec{Image: "i", Hardening: spec.Hardening{User: "4294967296"}}, spec.ErrInvalid},

@@ -104,9 +104,10 @@ func TestImageIsMadeReadyAgain(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"Id":"`+place.ID+`"}`)
 	}
-	// Gone when the container is to be made of it, there when it has been made ready.
+	// There when its volumes are asked for, gone when the container is to be made of it, there
+	// when it has been made ready.
 	c.image = func() int {
-		if asked++; asked%2 == 1 {
+		if asked++; asked%3 == 2 {
 			return http.StatusNotFound
 		}
 		return http.StatusOK

@@ -14,6 +14,7 @@ import (
 // createContainer creates the container of a plan, with a direct way to its guest unless the
 // engine refuses to mount that.
 func (d *Driver) createContainer(ctx context.Context, p *plan, bin guest.Bin, cpus int) (string, error) {
+	d.direct.Remove(p.direct) // of one that has come to nothing
 	if !p.relayed {
 		p.direct = d.direct.Make(ctx)
 	}

@@ -52,10 +52,12 @@
 //
 // A place without a key is ended by its guest once its last client has gone, and
 // then removed by the engine. Reap kills and removes a container with its anonymous
-// volumes. Those that a read-only root needs have the owner's label, for a prune, where an
-// engine gives a mount's labels to its volume, as Docker does; those that an image declares
-// have none. Guest volumes ("berth-guest-...") are caches that belong to the engine,
-// not to an owner: neither Reap nor the end of a place removes them.
+// volumes. Those that a read-only root needs and those that the image declares have the
+// owner's label, for a prune, where an engine gives a mount's labels to its volume, as Docker
+// does; on Podman they have none, nor has on Docker one that is declared where the strict
+// profile has /tmp. Guest volumes ("berth-guest-...") are caches that belong to the engine,
+// not to an owner: neither Reap nor the end of a place removes them. A prune may, at any
+// moment: a start that finds its guest gone puts it there again.
 //
 // # Hardening
 //
@@ -68,9 +70,13 @@
 //
 // The profile strict drops every capability, makes the root read-only, and allows two
 // CPUs, 2 GiB of memory and 512 processes where nothing less is asked for. /tmp is 64 MiB
-// of that memory, and no program runs from there. No user namespace keeps the caller's id:
-// the nearest is that, where no user is named, commands have the ids of the caller, or
-// 65534 if that is root.
+// of that memory, and no program runs from there. Where no user is named, commands have the
+// ids of the caller, or 65534 if that is root. Where the engine is an ordinary user's Podman,
+// a user namespace (keep-id) has them be that user, inside and outside: what that user has
+// mounted there can be used, and what commands make there is theirs. Any other id inside is
+// one of their subordinate ids. It is read back; other engines have no such namespace, root's
+// Podman refuses it, and the capabilities of a place say where it is missing. The first place
+// of an image takes longer there: the engine makes a copy of the image with other owners.
 //
 // # What comes in from the machine, and what shows there
 //

@@ -1,13 +1,9 @@
 package place
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/internal/engine"
@@ -20,16 +16,15 @@ import (
 // strictMemory is the memory of a place under the strict profile, where nothing else is said.
 const strictMemory = 2 << 30
 
-// nobody is the user of a strict place whose caller is root.
-const nobody = "65534:65534"
-
 // harden turns the strict profile into the knobs and limits that it stands for, and
 // resolves the knobs. A limit of the profile is one that cannot be switched off.
 func (d *Driver) harden(s *spec.Spec) error {
 	h, most := &s.Hardening, d.limits
 	h.User = cmp.Or(h.User, d.hardening.User)
 	if s.Isolation == spec.IsolationStrict {
-		h.User = cmp.Or(h.User, ownUser())
+		if !d.engine.Libpod { // whose user namespace it may be that says who
+			h.User = cmp.Or(h.User, engine.CallersUser())
+		}
 		h.DropCaps, h.ReadOnlyRoot = []string{"ALL"}, true
 		most.PIDs, most.CPUMillis = cmp.Or(most.PIDs, DefaultLimits().PIDs), cmp.Or(most.CPUMillis, DefaultLimits().CPUMillis)
 		most.MemoryBytes = cmp.Or(most.MemoryBytes, strictMemory)
@@ -37,7 +32,7 @@ func (d *Driver) harden(s *spec.Spec) error {
 	l := &s.Limits
 	l.PIDs, l.CPUMillis, l.MemoryBytes = cmp.Or(l.PIDs, most.PIDs), cmp.Or(l.CPUMillis, most.CPUMillis), cmp.Or(l.MemoryBytes, most.MemoryBytes)
 	l.DiskBytes, l.GPUs = cmp.Or(l.DiskBytes, most.DiskBytes), cmp.Or(l.GPUs, most.GPUs)
-	if err := checkLimits(*l); err != nil {
+	if err := engine.CheckLimits(*l); err != nil {
 		return err
 	}
 	if err := account.Check(h.User); err != nil {
@@ -45,7 +40,7 @@ func (d *Driver) harden(s *spec.Spec) error {
 	}
 	h.ReadOnlyRoot = h.ReadOnlyRoot || d.hardening.ReadOnlyRoot
 	h.Runtime = cmp.Or(h.Runtime, d.hardening.Runtime)
-	profile, err := compact(cmp.Or(h.Seccomp, d.hardening.Seccomp))
+	profile, err := engine.CompactProfile(cmp.Or(h.Seccomp, d.hardening.Seccomp))
 	if err != nil {
 		return err
 	}
@@ -54,44 +49,6 @@ func (d *Driver) harden(s *spec.Spec) error {
 	// Where a capability is dropped it goes without saying: the same place has one form.
 	h.NoNewPrivileges = (h.NoNewPrivileges || d.hardening.NoNewPrivileges) && len(h.DropCaps) == 0
 	return err
-}
-
-// ownUser is the nearest to a user namespace that keeps the caller's id: that id itself, so
-// that what is mounted is the caller's own inside too, and nobody's where it is root's.
-func ownUser() string {
-	uid, gid := os.Getuid(), os.Getgid()
-	if uid <= 0 {
-		return nobody
-	}
-	return strconv.Itoa(uid) + ":" + strconv.Itoa(gid)
-}
-
-// compact takes the white space out of a seccomp profile: it makes no other place.
-func compact(profile string) (string, error) {
-	if profile == "" {
-		return "", nil
-	}
-	var out bytes.Buffer
-	if err := json.Compact(&out, []byte(profile)); err != nil {
-		return "", spec.New(spec.CodeInvalid, "seccomp profile: it is no JSON")
-	}
-	return out.String(), nil
-}
-
-const noNewPrivileges = "no-new-privileges"
-
-// gainsNothing reports whether programs of a place are kept from gaining privileges.
-func gainsNothing(h spec.Hardening) bool { return h.NoNewPrivileges || len(h.DropCaps) > 0 }
-
-func securityOptions(h spec.Hardening) []string {
-	var out []string
-	if gainsNothing(h) {
-		out = append(out, noNewPrivileges)
-	}
-	if h.Seccomp != "" {
-		out = append(out, engine.SeccompOption+h.Seccomp)
-	}
-	return out
 }
 
 // checkOffers refuses, before anything is made, what the engine does not have: what a spec
@@ -115,7 +72,15 @@ func checkOffers(p *plan, o engine.Offers) error {
 
 // noKeepID adds to caps in what the strict profile falls short of what it is elsewhere.
 func (d *Driver) noKeepID(caps spec.Caps) spec.Caps {
-	return caps.AddMissing("strict keep-id", d.engine.Title+" has no user namespace that keeps the caller's id: unless a user is named, commands run as the caller's own ids, as "+nobody+" where that is root")
+	if d.engine.Keeper() != "" {
+		return caps
+	}
+	return caps.AddMissing("strict keep-id", "no user namespace keeps the caller's id, as the Podman of an ordinary user has one: unless a user is named, commands run as the caller's own ids, as "+engine.Nobody+" where that is root")
+}
+
+// unnamed reports whether the engine says who the user of a strict place is.
+func unnamed(s *spec.Spec) bool {
+	return s.Isolation == spec.IsolationStrict && s.Hardening.User == ""
 }
 
 // applied says whether one thing that was asked for took effect.
@@ -133,7 +98,7 @@ func knobsApplied(s *spec.Spec, c *container.InspectResponse) []applied {
 	}
 	disk, gpus := engine.DiskAndGPUs(h)
 	return []applied{
-		{noNewPrivileges, !gainsNothing(s.Hardening) || slices.ContainsFunc(opts, isNoNewPrivileges)},
+		{engine.NoNewPrivileges, !engine.GainsNothing(s.Hardening) || slices.ContainsFunc(opts, engine.IsNoNewPrivileges)},
 		{"seccomp", seccomp},
 		{"runtime", s.Hardening.Runtime == "" || h.Runtime == s.Hardening.Runtime},
 		{"limit_disk", disk == s.Limits.DiskBytes},
@@ -152,8 +117,4 @@ func hasLabels(s *spec.Spec, c *container.InspectResponse) bool {
 		}
 	}
 	return true
-}
-
-func isNoNewPrivileges(opt string) bool {
-	return opt == noNewPrivileges || opt == noNewPrivileges+":true" || opt == noNewPrivileges+"=true"
 }

@@ -218,6 +218,7 @@ func TestKnobsRefused(t *testing.T) {
 		{"a workdir that is not UTF-8", spec.Spec{Workdir: "/w\xff"}, spec.ErrUnsupported},
 		{"a label that is not UTF-8", spec.Spec{Labels: map[string]string{"a": "\xff"}}, spec.ErrUnsupported},
 		{"less of a CPU than there is", spec.Spec{Limits: spec.Limits{CPUMillis: 9}}, spec.ErrInvalid},
+		{"fewer processes than a guest has", spec.Spec{Limits: spec.Limits{PIDs: engine.MinPIDs - 1}}, spec.ErrInvalid},
 		{"more processes than there are", spec.Spec{Limits: spec.Limits{PIDs: 1<<22 + 1}}, spec.ErrInvalid},
 		{"a secret that is not UTF-8", spec.Spec{Secrets: map[string]string{"A": "hunter2\xff"}}, spec.ErrUnsupported},
 	} {
@@ -247,9 +248,9 @@ func TestStrictProfile(t *testing.T) {
 		want spec.Limits
 		user string
 	}{
-		{"alone", testDriver(t, Options{}), spec.Spec{}, spec.Limits{PIDs: 512, CPUMillis: 2000, MemoryBytes: 2 << 30}, ownUser()},
-		{"where all is off", off, spec.Spec{}, spec.Limits{PIDs: 512, CPUMillis: 2000, MemoryBytes: 2 << 30}, ownUser()},
-		{"beside what is asked for", off, spec.Spec{Limits: spec.Limits{MemoryBytes: 1 << 30, PIDs: 9}, Hardening: spec.Hardening{User: "7"}}, spec.Limits{PIDs: 9, CPUMillis: 2000, MemoryBytes: 1 << 30}, "7"},
+		{"alone", testDriver(t, Options{}), spec.Spec{}, spec.Limits{PIDs: 512, CPUMillis: 2000, MemoryBytes: 2 << 30}, engine.CallersUser()},
+		{"where all is off", off, spec.Spec{}, spec.Limits{PIDs: 512, CPUMillis: 2000, MemoryBytes: 2 << 30}, engine.CallersUser()},
+		{"beside what is asked for", off, spec.Spec{Limits: spec.Limits{MemoryBytes: 1 << 30, PIDs: 99}, Hardening: spec.Hardening{User: "7"}}, spec.Limits{PIDs: 99, CPUMillis: 2000, MemoryBytes: 1 << 30}, "7"},
 	} {
 		tt.ask.Image, tt.ask.Isolation = "i", spec.IsolationStrict
 		p, err := tt.d.plan(&tt.ask, driver.ProvisionOptions{})
@@ -264,7 +265,7 @@ func TestStrictProfile(t *testing.T) {
 			t.Errorf("%s: hardening (-want +got):\n%s", tt.name, diff)
 		}
 		h := hostConfig(p, guest.Bin{Hash: strings.Repeat("ab", 32)}, 8)
-		if h.NetworkMode != "none" || h.Tmpfs["/tmp"] == "" || !slices.Equal(h.SecurityOpt, []string{noNewPrivileges}) {
+		if h.NetworkMode != "none" || h.Tmpfs["/tmp"] == "" || !slices.Equal(h.SecurityOpt, []string{engine.NoNewPrivileges}) {
 			t.Errorf("%s: host config %+v", tt.name, h)
 		}
 	}

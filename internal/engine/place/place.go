@@ -141,18 +141,9 @@ func (d *Driver) Provision(ctx context.Context, s *spec.Spec, o driver.Provision
 // bring carries out a plan.
 func (d *Driver) bring(ctx context.Context, p *plan) (driver.Session, error) {
 	session, err := d.provision(ctx, p)
-	if err != nil && p.created != "" && p.refused(err) {
-		session, err = d.startRelayed(ctx, p)
-	}
 	// The guest's volume is taken for good until a start says otherwise.
-	if g, ok := errors.AsType[*guestError](err); ok {
-		filled, fillErr := d.fillVolume(ctx, p, g)
-		switch {
-		case fillErr != nil:
-			err = fillErr
-		case filled:
-			session, err = d.provision(ctx, p)
-		}
+	if _, ok := errors.AsType[*guestError](err); ok || err != nil && p.created != "" && p.refused(err) {
+		session, err = d.mend(ctx, p, err)
 	}
 	if g, ok := errors.AsType[*guestError](err); ok {
 		err = g.err

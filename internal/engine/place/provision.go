@@ -82,6 +82,11 @@ func (d *Driver) create(ctx context.Context, p *plan) (*container.InspectRespons
 	if err := d.haveSources(ctx, p); err != nil {
 		return nil, err
 	}
+	if !d.engine.Libpod { // which gives a mount's labels to no volume
+		if p.declared, err = d.images.Volumes(ctx, p.auth, p.spec.Image); err != nil {
+			return nil, err
+		}
+	}
 	id, err := d.createContainer(ctx, p, bin, f.CPUs)
 	if err != nil {
 		return nil, badMount(p, err)

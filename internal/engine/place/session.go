@@ -85,9 +85,9 @@ func (d *Driver) relay(ctx context.Context, auth driver.Authority, c *container.
 }
 
 // whyNot says why a container takes no exec: its state is asked, not the words of
-// the refusal.
+// the refusal. One that is being stopped counts as running, for a moment.
 func (d *Driver) whyNot(ctx context.Context, auth driver.Authority, c *container.InspectResponse, refusal error) error {
-	now, err := d.engine.State(ctx, auth, c.ID)
+	now, err := d.engine.Settled(ctx, auth, c.ID, container.StateRunning)
 	switch {
 	case spec.CodeOf(err) == spec.CodeNotFound:
 		return &spec.Error{Code: spec.CodeNotFound, Err: fmt.Errorf("container %s is gone", placeID(c))}

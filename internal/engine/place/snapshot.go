@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/files"
 	"github.com/berth-dev/berth/guest"
 	"github.com/berth-dev/berth/internal/engine"
+	"github.com/berth-dev/berth/internal/engine/helper"
 	"github.com/berth-dev/berth/internal/engine/snapshot"
 	"github.com/berth-dev/berth/spec"
 	"github.com/moby/moby/api/types/container"
@@ -75,10 +76,30 @@ func (d *Driver) source(ctx context.Context, auth driver.Authority, key spec.Key
 		return nil, err
 	}
 	if len(volumes) > 0 && d.engine.VolumesApart {
-		return nil, &spec.Error{Code: spec.CodeUnsupported, Path: volumes[0], Err: errors.New("it is a volume, which " + d.engine.Title + " gives back to whatever is made of the image, without its files")}
+		packer, err := d.packer(ctx, auth, c)
+		if err != nil {
+			return nil, err
+		}
+		src.Volume = packer.Read
 	}
 	src.User, err = d.identify(ctx, &plan{auth: auth}, c)
 	return src, err
+}
+
+// packer reads the volumes of a place.
+func (d *Driver) packer(ctx context.Context, auth driver.Authority, c *container.InspectResponse) (*helper.Packer, error) {
+	f, err := d.engine.Known(ctx, auth)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := d.binary(ctx, f.Arch, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.haveVolume(ctx, &plan{auth: auth, spec: &spec.Spec{Image: c.Image}}, bin); err != nil {
+		return nil, err
+	}
+	return &helper.Packer{Engine: d.engine, Auth: auth, Image: c.Image, Bin: bin, Container: c.ID, Prefix: prepPrefix, Userns: engine.Userns(c)}, nil
 }
 
 // still makes sure that nothing in a container runs and that what it keeps in memory can be
@@ -95,7 +116,7 @@ func (d *Driver) still(ctx context.Context, auth driver.Authority, src *snapshot
 	}
 	session, err := d.claim(ctx, auth, c)
 	if err == nil {
-		err = keptInMemory(ctx, session, src)
+		err = src.CheckMemory(ctx, filesOf(session))
 	}
 	err = d.letGo(session, err)
 	found := c.State.Status
@@ -145,21 +166,12 @@ func meanwhile(what string) error {
 	return &spec.Error{Code: spec.CodeUnavailable, Err: errors.New(what + " while the snapshot was taken"), Hint: "try again"}
 }
 
-// keptInMemory refuses a container that has files in memory, which no image can have. Those
-// of its guest do not count.
-func keptInMemory(ctx context.Context, session *guest.Session, src *snapshot.Source) error {
-	for _, dir := range src.Memory() {
-		if session == nil {
-			return &spec.Error{Code: spec.CodeUnsupported, Path: dir, Err: errors.New("it is in memory, and the place does not say whether anything is in it")}
-		}
-		for _, err := range files.Names(ctx, session.Files(), dir, files.NamesOptions{}) {
-			if err != nil {
-				return err
-			}
-			return &spec.Error{Code: spec.CodeUnsupported, Path: dir, Err: errors.New("what is in it is in memory, which no snapshot keeps"), Hint: "empty it, or move what is needed"}
-		}
+// filesOf are the files of a place whose guest answers, or nil.
+func filesOf(session *guest.Session) files.FS {
+	if session == nil {
+		return nil
 	}
-	return nil
+	return session.Files()
 }
 
 // Restore implements driver.Snapshotter. Without a workdir the place gets that of the

@@ -2,6 +2,8 @@ package place
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/guest"
@@ -32,7 +34,7 @@ func (e *guestError) Unwrap() error { return e.err }
 
 // haveVolume makes sure that the guest's volume exists, filled as far as anyone
 // can tell without looking inside: a volume that exists has been filled by whoever
-// made it, or a start will fail and lead to fillVolume.
+// made it, or a start will fail and lead to mend.
 func (d *Driver) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
 	volume := helper.GuestVolume(bin)
 	d.mu.Lock()
@@ -44,7 +46,7 @@ func (d *Driver) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
 			return err
 		}
 		if !exists {
-			if _, err := d.fill(ctx, p, bin); err != nil {
+			if _, err := d.filler(p, bin).Fill(ctx); err != nil {
 				return err
 			}
 		}
@@ -55,26 +57,42 @@ func (d *Driver) haveVolume(ctx context.Context, p *plan, bin guest.Bin) error {
 	return nil
 }
 
-// fillVolume looks into the guest's volume after a place failed to start, and puts
-// the guest there if it is missing or was cut short. It reports whether there is
-// any reason to try again.
-func (d *Driver) fillVolume(ctx context.Context, p *plan, failed *guestError) (bool, error) {
+// mend puts the guest into its volume after a place failed to start, unless it is there whole,
+// and tries again if there is any reason to. Meanwhile a container of its own has the volume,
+// so that once is enough, however often somebody prunes.
+func (d *Driver) mend(ctx context.Context, p *plan, failed error) (*guest.Session, error) {
 	f, err := d.engine.Known(ctx, p.auth)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	bin, err := d.binary(ctx, f.Arch, p.progress)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if failed.version != helper.GuestVersion(bin) {
-		return false, &spec.Error{Code: spec.CodeUnavailable, Err: failed.err, Hint: "the sandbox has another guest than this program brings: replace it"}
+	if g, ok := errors.AsType[*guestError](failed); ok && g.version != helper.GuestVersion(bin) {
+		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: g.err, Hint: "the sandbox has another guest than this program brings: replace it"}
 	}
-	return d.fill(ctx, p, bin)
+	filler := d.filler(p, bin)
+	release, err := filler.Hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	filled, err := filler.Fill(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session, err := (*guest.Session)(nil), failed
+	// One that failed for want of the guest may find that somebody else has put it there.
+	if filled || strings.Contains(failed.Error(), guestDir) {
+		session, err = d.provision(ctx, p)
+	}
+	if err != nil && p.created != "" && p.refused(err) {
+		session, err = d.startRelayed(ctx, p)
+	}
+	return session, err
 }
 
-// fill puts the guest into its volume. It reports whether it changed something or had to
-// wait for somebody else who did.
-func (d *Driver) fill(ctx context.Context, p *plan, bin guest.Bin) (bool, error) {
-	return (&helper.Filler{Engine: d.engine, Auth: p.auth, Image: p.spec.Image, Bin: bin}).Fill(ctx)
+func (d *Driver) filler(p *plan, bin guest.Bin) *helper.Filler {
+	return &helper.Filler{Engine: d.engine, Auth: p.auth, Image: p.spec.Image, Bin: bin}
 }

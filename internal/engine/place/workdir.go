@@ -73,7 +73,7 @@ func (d *Driver) prepareVolumes(ctx context.Context, p *plan, c *container.Inspe
 		return err
 	}
 	o := helper.Options(helperName(c.ID), c.Image)
-	o.HostConfig.VolumesFrom = []string{c.ID}
+	o.HostConfig.VolumesFrom, o.HostConfig.UsernsMode = []string{c.ID}, engine.Userns(c)
 	id, err := d.engine.Create(ctx, p.auth, o)
 	if errors.Is(err, engine.ErrTaken) {
 		// Whoever was at it has gone: settle gave it its time.

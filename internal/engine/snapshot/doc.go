@@ -12,6 +12,13 @@
 // no jobs. A volume that the place's image declares cannot be kept, and is refused: whatever is
 // made of that image has a new one there.
 //
+// Podman makes an image of a container declare its volumes, and in its archives of what is in
+// one everything has one owner. Only a place with a read-only root has volumes that could be
+// kept, and its root is its image's: so the helper is made of that, with no commit before, and
+// a guest that has the volumes in a container of its own writes what is in them, owners and
+// all. With such a root Podman has /run and /var/tmp in memory: where files are in those, the
+// snapshot is refused, as where anything else is in memory.
+//
 // A Docker engine of old, 20.10 say, notes in the image between the two how the container was
 // made, with the values of its variables: whoever may ask the engine can read them there while
 // the snapshot lives, as while the place did. What is saved or pushed of a snapshot has no

@@ -40,6 +40,9 @@ type Source struct {
 	User      account.User
 	State     string // the directory of its guest's state
 	Guest     string // where its guest's program is mounted
+	// Volume reads what lies in a volume of the place, with owners. nil: the engine's own
+	// archive has them.
+	Volume func(ctx context.Context, dir string, read func(context.Context, io.Reader) error) error
 	// Read is called when all of it has been read. An error of it, as something has run in
 	// the place meanwhile, is the snapshot's.
 	Read func(context.Context) error
@@ -76,18 +79,6 @@ func (s *Source) Volumes() ([]string, error) {
 		}
 	}
 	return kept, nil
-}
-
-// Memory returns the directories of a container that are in memory, but for its guest's
-// state.
-func (s *Source) Memory() []string {
-	dirs := slices.Collect(maps.Keys(s.Container.HostConfig.Tmpfs))
-	for _, m := range s.Container.HostConfig.Mounts {
-		if m.Type == mount.TypeTmpfs {
-			dirs = append(dirs, m.Target)
-		}
-	}
-	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == s.State })
 }
 
 // taking is one snapshot under way.
@@ -215,11 +206,14 @@ func (t *taking) describe(base *image, id string) {
 
 // build makes the image and returns what it is.
 func (t *taking) build(ctx context.Context, volumes []string) (taken *image, err error) {
-	t.layer, err = t.commit(ctx, t.source.Container.ID)
-	if err != nil {
-		return nil, err
+	from := t.source.Container.Image
+	if !t.rootIsImages() {
+		if t.layer, err = t.commit(ctx, t.source.Container.ID); err != nil {
+			return nil, err
+		}
+		from = t.layer
 	}
-	helper, err := t.Engine.Create(ctx, t.auth, idle(helperPrefix+random(), t.layer, t.labels, t.env))
+	helper, err := t.Engine.Create(ctx, t.auth, idle(helperPrefix+random(), from, t.labels, t.env))
 	if err != nil {
 		return nil, err
 	}
@@ -303,9 +297,19 @@ func (t *taking) carry(ctx context.Context, helper, volume string) error {
 	if err := t.Engine.Fill(ctx, t.auth, helper, "/", bytes.NewReader(emptied(volume, mode, owner))); err != nil {
 		return err
 	}
-	return t.Engine.Open(ctx, t.auth, t.source.Container.ID, volume, func(ctx context.Context, archive io.Reader) error {
+	fill := func(ctx context.Context, archive io.Reader) error {
 		return t.Engine.Fill(ctx, t.auth, helper, volume, archive)
-	})
+	}
+	if t.source.Volume != nil {
+		return t.source.Volume(ctx, volume, fill)
+	}
+	return t.Engine.Open(ctx, t.auth, t.source.Container.ID, volume, fill)
+}
+
+// rootIsImages reports whether there is nothing in a place but what its image and its volumes
+// have, and a commit of it would be an image that declares those.
+func (t *taking) rootIsImages() bool {
+	return t.Engine.VolumesApart && t.source.Container.HostConfig.ReadonlyRootfs
 }
 
 // discard removes an image, if it was made and nothing needs it: where images have parents

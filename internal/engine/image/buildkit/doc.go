@@ -8,11 +8,14 @@
 // is upgraded to HTTP/2 without TLS, and then the client serves gRPC to the engine. Two
 // methods are served: grpc.health.v1.Health/Check, by which the engine sees that its client
 // lives, and moby.filesync.v1.Auth/Credentials, which knows the registries that Open was
-// given and no others. Everything else is Unimplemented: no file, no secret, no ssh agent
-// and no token of this side can be had.
+// given and no others. Where Open was given files there is a third,
+// moby.filesync.v1.FileSync/DiffCopy: the engine is told of all that are in a directory, by its
+// name, whatever patterns it sends, and asks for the content of some by their number. It says
+// no path. Everything else is Unimplemented: no other file, no secret, no ssh agent and no
+// token of this side can be had.
 //
-// gRPC is here what it is on the wire, over the HTTP/2 of the standard library: one message
-// with a length before it, and a status in the trailers. Of protocol buffers there is a
+// gRPC is here what it is on the wire, over the HTTP/2 of the standard library: messages with
+// a length before each, and a status in the trailers. Of protocol buffers there is a
 // reader of fields. Both are strict, and both are bounded, since an engine may be another's.
 //
 // # The log

@@ -41,15 +41,16 @@ type Session struct {
 	ID string
 
 	listener listener
+	service  *service
 	served   chan struct{} // closed at the end of the server
 }
 
 // Open opens a session in which the engine can have the keys of these registries, by the
-// names that it has for them. An engine without sessions is ErrNoSession; the error of a
+// names that it has for them, and the files of these directories. An engine without sessions is ErrNoSession; the error of a
 // connection that cannot be made is the client's, any other a *spec.Error. The session
 // does not end with ctx.
-func Open(ctx context.Context, api *client.Client, keys map[string]Key) (*Session, error) {
-	s := &Session{ID: rand.Text(), served: make(chan struct{})}
+func Open(ctx context.Context, api *client.Client, keys map[string]Key, dirs map[string][]File) (*Session, error) {
+	s := &Session{ID: rand.Text(), service: &service{keys: keys, dirs: dirs}, served: make(chan struct{})}
 	bounded, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	conn, err := api.Dialer()(bounded)
@@ -57,14 +58,14 @@ func Open(ctx context.Context, api *client.Client, keys map[string]Key) (*Sessio
 		return nil, err
 	}
 	stop := context.AfterFunc(bounded, func() { conn.Close() })
-	upgraded, err := upgrade(conn, s.ID)
+	upgraded, err := upgrade(conn, s.ID, s.service.methods())
 	if !stop() {
 		err = bounded.Err() // and the connection is closed
 	}
 	switch {
 	case err == nil:
 		s.listener = listener{conn: upgraded, ended: make(chan struct{})}
-		s.serve(service{keys})
+		s.serve(s.service)
 		return s, nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
@@ -76,7 +77,7 @@ func Open(ctx context.Context, api *client.Client, keys map[string]Key) (*Sessio
 }
 
 // upgrade asks for the session.
-func upgrade(conn net.Conn, id string) (net.Conn, error) {
+func upgrade(conn net.Conn, id string, methods []string) (net.Conn, error) {
 	r, err := http.NewRequest(http.MethodPost, "http://docker/session", http.NoBody)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func upgrade(conn net.Conn, id string) (net.Conn, error) {
 	r.Header = http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"h2c"}, "User-Agent": {"berth"},
 		"X-Docker-Expose-Session-Uuid": {id}, "X-Docker-Expose-Session-Name": {"berth"}, "X-Docker-Expose-Session-Sharedkey": {id},
-		"X-Docker-Expose-Session-Grpc-Method": {healthCheck, credentials},
+		"X-Docker-Expose-Session-Grpc-Method": methods,
 	}
 	if err := r.Write(conn); err != nil {
 		return nil, err
@@ -148,9 +149,18 @@ func (s *Session) serve(h http.Handler) {
 	}()
 }
 
-// Close ends the session and waits for the end of its connection. A call that is being
-// answered ends with it.
+// Close ends the session and waits for the end of its connection, and of the calls that are
+// being answered, which end with it.
 func (s *Session) Close() {
+	s.service.close()
 	s.listener.conn.Close()
 	<-s.served
+	s.service.calls.Wait()
+}
+
+// Err is the first error of a file that the engine asked for, after Close.
+func (s *Session) Err() error {
+	s.service.mu.Lock()
+	defer s.service.mu.Unlock()
+	return s.service.failed
 }

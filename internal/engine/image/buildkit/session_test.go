@@ -115,7 +115,7 @@ func TestSession(t *testing.T) {
 		}
 	})
 	keys := map[string]Key{"r.example:5": {User: "u", Secret: "p"}, "t.example": {Secret: "t"}}
-	s, err := Open(t.Context(), api, keys)
+	s, err := Open(t.Context(), api, keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestNoSession(t *testing.T) {
 		if errors.Is(tt.want, context.Canceled) {
 			time.AfterFunc(50*time.Millisecond, cancel)
 		}
-		s, err := Open(ctx, engineThat(t, tt.does), nil)
+		s, err := Open(ctx, engineThat(t, tt.does), nil, nil)
 		if s != nil || !errors.Is(err, tt.want) || tt.want != ErrNoSession && errors.Is(err, ErrNoSession) {
 			t.Errorf("%s: %v, %v; want %v", tt.name, s, err, tt.want)
 		}
@@ -213,7 +213,7 @@ func TestSessionEnds(t *testing.T) {
 				t.Error(err)
 			}
 			does(conn, r)
-		}), nil)
+		}), nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -236,7 +236,7 @@ func FuzzFrame(f *testing.F) {
 		if err == nil && !bytes.Equal(appendFrame(nil, whole), in) {
 			t.Errorf("%q is read as %q", in, whole)
 		}
-		if reply, status := (service{map[string]Key{"r.example": {Secret: "s"}}}).answer(credentials, bytes.NewReader(in)); status == statusOK && len(reply) > 0 && !bytes.Contains(in, []byte("r.example")) {
+		if reply, status := (&service{keys: map[string]Key{"r.example": {Secret: "s"}}}).answer(credentials, bytes.NewReader(in)); status == statusOK && len(reply) > 0 && !bytes.Contains(in, []byte("r.example")) {
 			t.Errorf("%q has the key of another", in)
 		}
 	})

@@ -58,19 +58,23 @@ type Cmd struct {
 	Key string
 
 	// Cancel, if set, is called when the context ends, in place of ending the
-	// command's tree; WaitDelay after it, the tree is ended with KILL. Wait
-	// then returns the context's error, unless Cancel returned
-	// os.ErrProcessDone. Without it the tree is sent TERM at once.
+	// command's tree; WaitDelay after it, the tree is ended with KILL. Wait then
+	// returns the context's error. If Cancel returns os.ErrProcessDone there is no
+	// KILL, and Wait returns the command's own result. In either case output that
+	// nobody has taken 2 s later is given up, and the result with it. Without
+	// Cancel the tree is sent TERM at once.
 	Cancel func() error
 	// WaitDelay is the time between the first signal of an ending - by the
 	// context or by Timeout - and KILL. 0: 5 s; negative: KILL at once.
 	WaitDelay time.Duration
 
 	// MaxCapture is the most that Output and CombinedOutput hold in memory; 0:
-	// DefaultMaxCapture. More output is read and dropped, and is ErrTooLarge.
+	// DefaultMaxCapture. More output is read and dropped, and is ErrTooLarge. So is
+	// output of which the place has not kept all for a Key that is repeated.
 	MaxCapture int64
 
-	// Exit is what became of the command: set once Wait has a result.
+	// Exit is what became of the command: set once Wait has a result. Under a Key
+	// that was repeated it may count more output than has come.
 	Exit *Exit
 
 	sb        *Sandbox
@@ -84,6 +88,7 @@ type Cmd struct {
 	cancelErr error          // what Wait returns because of Cancel; set before canceled is closed
 	done      chan struct{}  // closed once exit and err are set
 	exit      Exit
+	own       error // of the caller's reader and writers; there is an exit all the same
 	err       error
 }
 
@@ -118,7 +123,8 @@ func (c *Cmd) misuse(text string) error {
 
 // Run starts the command and waits for it. It returns nil if the command ended by
 // itself, in time, with status 0; an *ExitError if it ended otherwise; another
-// error if the place failed or the request was wrong.
+// error if the place failed or the request was wrong. What Stdin, Stdout or Stderr
+// failed with is returned, as it was, for a command that would be a nil otherwise.
 func (c *Cmd) Run() error {
 	if err := c.Start(); err != nil {
 		return err
@@ -175,15 +181,15 @@ func (c *Cmd) start() error {
 	c.done = make(chan struct{})
 	if c.Cancel != nil && ownLife() {
 		c.canceled = make(chan struct{})
-		go c.watchContext(p)
+		go c.watchContext(endLife)
 	}
 	go func() {
 		defer endLife()
-		c.exit, c.err = p.Wait(context.WithoutCancel(c.ctx))
-		switch {
-		case errors.Is(c.err, errReaderClosed):
-			c.err = nil // its user wanted no more; the exit is what counts
-		case errors.Is(c.err, context.Canceled) && c.ctx.Err() != nil:
+		c.exit, c.own, c.err = p.wait(context.WithoutCancel(c.ctx))
+		if errors.Is(c.own, errReaderClosed) {
+			c.own = nil // its user wanted no more; the exit is what counts
+		}
+		if c.err = c.sb.wrap(c.err, "wait", ""); errors.Is(c.err, context.Canceled) && c.ctx.Err() != nil {
 			c.err = c.ctx.Err()
 		}
 		c.closePipes(c.err)
@@ -192,19 +198,29 @@ func (c *Cmd) start() error {
 	return nil
 }
 
-// watchContext calls Cancel when the context ends before the command does.
-func (c *Cmd) watchContext(p *Process) {
+// The bounds of what follows a KILL for the end of the context.
+const (
+	killTime = 5 * time.Second // until it is confirmed
+	restTime = 2 * time.Second // until what was written is taken
+)
+
+// watchContext calls Cancel when the context ends before the command does, and sees to it
+// that Wait ends after it: neither a place that is lost nor a writer that takes nothing
+// holds it up for good.
+func (c *Cmd) watchContext(endLife context.CancelFunc) {
 	defer close(c.canceled)
 	select {
 	case <-c.done:
 		return
 	case <-c.ctx.Done():
 	}
-	if err := c.Cancel(); errors.Is(err, os.ErrProcessDone) {
-		return
-	} else if err != nil {
+	err := c.Cancel()
+	over := errors.Is(err, os.ErrProcessDone)
+	switch {
+	case over:
+	case err != nil:
 		c.cancelErr = err
-	} else {
+	default:
 		c.cancelErr = c.ctx.Err()
 	}
 	grace := (&Command{Grace: c.WaitDelay}).GraceOrDefault()
@@ -212,8 +228,19 @@ func (c *Cmd) watchContext(p *Process) {
 	defer timer.Stop()
 	select {
 	case <-c.done:
+		return
 	case <-timer.C:
-		_ = p.Kill(context.WithoutCancel(c.ctx)) // Wait reports a place that is lost
+	}
+	if !over {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTime)
+		defer cancel()
+		_ = c.Kill(ctx) // Wait reports a place that is lost
+	}
+	timer.Reset(restTime)
+	select {
+	case <-c.done:
+	case <-timer.C:
+		endLife()
 	}
 }
 
@@ -241,7 +268,7 @@ func (c *Cmd) Wait() error {
 	case !c.exit.Success():
 		return &ExitError{Exit: c.exit}
 	}
-	return nil
+	return c.own
 }
 
 // Signal sends a signal to the command's process group. A command that has ended is
@@ -254,13 +281,26 @@ func (c *Cmd) Signal(ctx context.Context, s Signal) error {
 	return p.Signal(ctx, s)
 }
 
-// Kill ends the command's whole tree with KILL and returns when that is done.
+// Kill ends the command's whole tree with KILL and returns when that is done. What it had
+// written, and nobody has read from StdoutPipe or StderrPipe, does not hold up Wait then: up
+// to 64 MiB of each are kept to be read.
 func (c *Cmd) Kill(ctx context.Context) error {
 	p := c.process.Load()
 	if p == nil {
 		return c.misuse("the command was not started")
 	}
-	return p.Kill(ctx)
+	err := p.Kill(ctx)
+	if err == nil {
+		c.widenPipes()
+	}
+	return err
+}
+
+// widenPipes has the pipes of a command that was killed take all that is still on its way.
+func (c *Cmd) widenPipes() {
+	for _, p := range c.pipes {
+		go p.widen(DefaultMaxCapture)
+	}
 }
 
 // Output runs the command and returns its standard output. Of a command that did
@@ -279,6 +319,9 @@ func (c *Cmd) Output() ([]byte, error) {
 	var exit *ExitError
 	if stderr != nil && errors.As(err, &exit) {
 		exit.Stderr = stderr.Text()
+		if n := missing(exit.StderrBytes, stderr.total); n > 0 {
+			exit.Stderr = fmt.Appendf(exit.Stderr, "\n... omitting %d bytes ...\n", n)
+		}
 	}
 	return out, err
 }
@@ -312,27 +355,38 @@ func (c *Cmd) capture() ([]byte, error) {
 	}
 	err := c.Run()
 	var exit *ExitError
-	if buf.over && (err == nil || errors.As(err, &exit)) {
-		cause := fmt.Errorf("more than %d bytes of output", limit)
+	if err != nil && !errors.As(err, &exit) {
+		return buf.kept, err
+	}
+	var cause error
+	hint := "take the output as a stream, with Stdout or StdoutPipe"
+	if n := missing(c.Exit.StdoutBytes, buf.came); n > 0 && c.Key != "" {
+		cause = fmt.Errorf("the place has kept the first %d bytes of output for who repeats the key, and not the %d after them", buf.came, n)
+		hint = "Exec and Start give what was kept; for all of it run the command with KeepOutput, and read its log"
+	}
+	if buf.came > limit {
+		cause = fmt.Errorf("more than %d bytes of output", limit)
+	}
+	if cause != nil {
 		if exit != nil {
 			cause = fmt.Errorf("%w, then %w", cause, exit)
 		}
-		err = c.sb.wrap(&spec.Error{Code: spec.CodeTooLarge, Err: cause, Hint: "take the output as a stream, with Stdout or StdoutPipe"}, "exec", "")
+		err = c.sb.wrap(&spec.Error{Code: spec.CodeTooLarge, Err: cause, Hint: hint}, "exec", "")
 	}
 	return buf.kept, err
 }
 
-// head keeps the first limit bytes that are written and takes the rest.
+// head keeps the first limit bytes that are written, counts and takes the rest.
 type head struct {
 	limit int64
 	kept  []byte
-	over  bool
+	came  int64
 }
 
 func (h *head) Write(p []byte) (int, error) {
 	k := min(h.limit-int64(len(h.kept)), int64(len(p)))
 	h.kept = append(h.kept, p[:k]...)
-	h.over = h.over || k < int64(len(p))
+	h.came += int64(len(p))
 	return len(p), nil
 }
 

@@ -79,7 +79,9 @@ type Result struct {
 	// StderrOmitted counts the bytes between them that were dropped.
 	Stdout, Stderr               []byte
 	StdoutOmitted, StderrOmitted int64
-	// Truncated: something was omitted from either stream.
+	// Truncated: something was omitted from either stream. Of a command that was found
+	// by its Key that may be what followed the part which the place has kept; it is
+	// counted as omitted too.
 	Truncated bool
 
 	ExitCode int  // 128+n after a death by signal n; -1 if it is not known
@@ -110,7 +112,8 @@ func (r *Result) Success() bool { return r.ExitCode == 0 && r.Signal == 0 && !r.
 // Exec runs a command to its end and returns what became of it. Whatever the
 // command did - a status, a timeout, a death by signal - is a Result; an error is
 // for a place that failed or a request that was wrong. The end of ctx ends the
-// command's whole tree and is an error, never a timeout.
+// command's whole tree and is an error, never a timeout. An error of o.Stdin is
+// returned as it is, together with the Result.
 func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Result, error) {
 	if o.MaxOutputBytes < 0 {
 		return nil, sb.wrap(spec.New(spec.CodeInvalid, fmt.Sprintf("an output cap of %d bytes", o.MaxOutputBytes)), "exec", "")
@@ -134,20 +137,24 @@ func (sb *Sandbox) Exec(ctx context.Context, argv []string, o ExecOptions) (*Res
 	if err != nil {
 		return nil, err
 	}
-	exit, err := p.wait(ctx)
+	exit, own, err := p.wait(ctx)
 	if err != nil {
 		return nil, sb.wrap(err, "exec", "")
 	}
 	r := &Result{
 		Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
-		StdoutOmitted: stdout.Omitted(), StderrOmitted: stderr.Omitted(),
 		ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, NoOutput: exit.NoOutput, OOM: exit.OOM, HostExecutable: exit.HostExecutable, Hint: exit.Hint,
 		Kill: exit.Kill, Survivors: exit.Survivors, Duration: exit.Duration,
 		UserTime: exit.UserTime, SystemTime: exit.SystemTime, MaxRSSBytes: exit.MaxRSSBytes, LogID: exit.LogID,
 	}
+	r.StdoutOmitted = stdout.Omitted() + missing(exit.StdoutBytes, stdout.total)
+	r.StderrOmitted = stderr.Omitted() + missing(exit.StderrBytes, stderr.total)
 	r.Truncated = r.StdoutOmitted > 0 || r.StderrOmitted > 0
-	return r, nil
+	return r, own
 }
+
+// missing is how many bytes of a stream the place has not kept for one who repeats a key.
+func missing(wrote, came int64) int64 { return max(wrote-came, 0) }
 
 // listened is one stream of a command that somebody listens to.
 type listened struct {

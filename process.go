@@ -39,7 +39,7 @@ func (sb *Sandbox) start(ctx context.Context, op string, c *Command, io Stdio) (
 	if err != nil {
 		return nil, sb.wrap(err, op, "")
 	}
-	p, err := session.Start(ctx, c, io)
+	p, err := session.Start(ctx, c, ownEnds(io))
 	if err != nil {
 		a.end(err, nil)
 		return nil, sb.wrap(err, op, "")
@@ -62,15 +62,21 @@ func (p *Process) Kill(ctx context.Context) error {
 }
 
 // Wait returns what became of the command once all of its output is written. ctx
-// bounds the waiting only. It may be called again and from several goroutines.
+// bounds the waiting only. It may be called again and from several goroutines. What a
+// reader or writer of Stdio failed with is returned as it was, beside the Exit.
 func (p *Process) Wait(ctx context.Context) (Exit, error) {
-	exit, err := p.wait(ctx)
+	exit, own, err := p.wait(ctx)
+	if own != nil {
+		return exit, own
+	}
 	return exit, p.sb.wrap(err, "wait", "")
 }
 
-// wait is Wait with the bare error.
-func (p *Process) wait(ctx context.Context) (Exit, error) {
-	exit, err := p.p.Wait(ctx)
+// wait is Wait with what the caller's own streams failed with, and, where there is no
+// Exit, the bare error.
+func (p *Process) wait(ctx context.Context) (exit Exit, own, err error) {
+	exit, err = p.p.Wait(ctx)
+	own, err = ownFault(err)
 	p.ended(ctx, exit, err)
-	return exit, err
+	return exit, own, err
 }

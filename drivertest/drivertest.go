@@ -90,7 +90,7 @@ func Cases() []Case {
 		execCases(), setupCases(), streamCases(), environCases(), workdirCases(), killCases(), terminateCases(), silenceCases(), backgroundCases(),
 		placeCases(), ownerCases(), keyCases(), fileCases(), rootCases(),
 		jobCases(), jobLogCases(), jobOwnerCases(), limitCases(), oomCases(),
-		hostileCases(), hostileGuestCases(), socketCases(), terminalCases(), terminalViewCases(), terminalCancelCases(), watchCases(), portCases(), portProgramCases(), eventCases(), suspendCases(), idleCases(), mixedCases(),
+		hostileCases(), hostileGuestCases(), socketCases(), terminalCases(), terminalViewCases(), terminalCancelCases(), watchCases(), portCases(), portProgramCases(), eventCases(), suspendCases(), idleCases(), mixedCases(), resultCases(),
 	} {
 		all = append(all, topic...)
 	}

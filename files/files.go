@@ -46,9 +46,9 @@ import (
 type FS interface {
 	// Open opens a regular file for reading. The caller closes the File.
 	Open(ctx context.Context, name string, o OpenOptions) (File, error)
-	// Write makes name a regular file with exactly the bytes of src, or leaves
-	// it as it was. size is the number of bytes that src must deliver; a source
-	// that delivers fewer or more fails the write with CodeInvalid. A negative
+	// Write makes name a regular file with exactly the bytes of src (nil: none), or
+	// leaves it as it was. size is the number of bytes that src must deliver; a
+	// source that delivers fewer or more fails the write with CodeInvalid. A negative
 	// size is refused before src is read and before any directory is made,
 	// unless o.AnySize is set, which takes src to its end.
 	Write(ctx context.Context, name string, src io.Reader, size int64, o WriteOptions) error

@@ -28,7 +28,7 @@ type link struct {
 	streams []*wire.Stream // the data streams
 	aborted bool
 	ended   bool
-	due     time.Time // when the data streams must have ended; zero: not yet said
+	late    bool // the data streams are to bring what they have without a long pause
 	cutOnce sync.Once
 }
 
@@ -73,8 +73,8 @@ func (l *link) add(st *wire.Stream) {
 	l.streams = append(l.streams, st)
 	if l.aborted {
 		st.Interrupt()
-	} else if !l.due.IsZero() {
-		_ = st.SetReadDeadline(l.due)
+	} else if l.late {
+		_ = st.SetReadDeadline(time.Now().Add(lateOutput))
 	}
 }
 
@@ -102,18 +102,31 @@ func (l *link) end() {
 	l.streams = nil
 }
 
-// expectEnd gives the data streams, those too that are still to be opened, so long for
-// what they have to say.
-func (l *link) expectEnd(within time.Duration) {
+// hasten has the data streams, those too that are still to be opened, bring something
+// within lateOutput, and again after that: see await.
+func (l *link) hasten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.aborted {
+	if l.aborted || l.late {
 		return
 	}
-	l.due = time.Now().Add(within)
+	l.late = true
 	for _, st := range l.streams {
-		_ = st.SetReadDeadline(l.due)
+		_ = st.SetReadDeadline(time.Now().Add(lateOutput))
 	}
+}
+
+// await comes before each read of an output. Of a link in haste it gives st the time for
+// something more to come, of what is left of most, and reports that. The time that the
+// caller's writer takes is nobody's pause.
+func (l *link) await(st *wire.Stream, most time.Duration) (late bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.late || l.aborted {
+		return false
+	}
+	_ = st.SetReadDeadline(time.Now().Add(min(lateOutput, most)))
+	return true
 }
 
 func (l *link) reportCut() { l.cutOnce.Do(func() { close(l.cut) }) }
@@ -205,6 +218,7 @@ func (p *process) begin(req *wire.Request) (*link, error) {
 	var l *link
 	err := p.s.dispatch(p.ctx, nil, func(c *conn) error {
 		p.startClock()
+		p.first = c
 		ctl, err := openNow(c, req)
 		l = newLink(c, ctl)
 		return err
@@ -256,7 +270,11 @@ func (p *process) relink(l, next *link) {
 	}
 	p.mu.Lock()
 	p.link = next
+	late := p.late
 	p.mu.Unlock()
+	if next != nil && late {
+		next.hasten()
+	}
 	if next != nil && p.life.Err() != nil { // life ended just before
 		next.abort()
 	}
@@ -271,7 +289,7 @@ const maxEventBytes = 64 << 10
 // listen handles the guest's events on l until the command is over. errLost: the
 // connection broke first. nil: everything was received, and Wait's answer is known.
 func (p *process) listen(l *link) error {
-	for started := false; ; {
+	for started, left := false, false; ; {
 		var ev wire.Event
 		if err := wire.ReadMessage(l.ctl, &ev, maxEventBytes); err != nil {
 			if p.life.Err() != nil {
@@ -291,6 +309,9 @@ func (p *process) listen(l *link) error {
 			if err := p.noteStart(ev.Started); err != nil {
 				return err
 			}
+		case ev.Ended != nil && started && !left:
+			left = true
+			p.noteLeft(ev.Ended)
 		case ev.Exit != nil && started:
 			return p.collect(l, ev.Exit)
 		default:
@@ -333,11 +354,13 @@ func (p *process) noteStart(st *wire.Started) error {
 	return nil
 }
 
-// lateOutput is how long after the exit the rest of the output may take to come out
-// of the connection; the guest has sent all of it before. What it had not sent on an
-// earlier connection follows: lateBytes at most, and a window.
+// lateOutput is how long after the exit the connection may bring nothing of the rest of
+// the output, and lateInAll how long host and guest may wait for it altogether; the guest
+// has sent all of it before. What it had not sent on an earlier connection follows:
+// lateBytes at most, and a window.
 const (
-	lateOutput = 5 * time.Second
+	lateOutput = 15 * time.Second
+	lateInAll  = 5 * time.Minute
 	lateBytes  = 2 << 20
 )
 
@@ -358,7 +381,7 @@ func (p *process) collect(l *link, said *wire.Exit) error {
 			return err
 		}
 	}
-	l.expectEnd(lateOutput)
+	l.hasten()
 	select {
 	case <-p.drained:
 	case <-l.cut:
@@ -409,6 +432,14 @@ func (p *process) believe(said *wire.Exit) (spec.Exit, error) {
 // repeated reports whether the command was started before, under the same key.
 func (p *process) repeated() bool { return p.ID() != p.id }
 
+// noteLeft takes the guest's word that the leader has ended, in time or not, and that its
+// output waits for the host.
+func (p *process) noteLeft(e *wire.Ended) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inTime = !e.TimedOut
+}
+
 // noteEnd records that the guest has said how the command ended: there is nothing
 // left to signal and nobody who takes input.
 func (p *process) noteEnd() {
@@ -458,24 +489,34 @@ func (p *process) resume(req *wire.Request) (*link, error) {
 		if ctx.Err() == nil || err == errLost { //nolint:errorlint // the bare sentinel: the end of the window says less than what came before
 			err = attachErr
 		}
-		if final(err) || p.s.o.Redial == nil {
+		if final(err) || errors.Is(err, errNotAgain) || p.s.o.Redial == nil {
 			break
 		}
+	}
+	if errors.Is(err, errNotAgain) {
+		return nil, &spec.Error{Code: spec.CodeUnknownOutcome, Err: fmt.Errorf("%w before it was known whether the command runs: %w", errLost, err)}
 	}
 	return nil, &spec.Error{Code: spec.CodeUnknownOutcome, Err: fmt.Errorf("%w while the command ran, and the place is out of reach: %w", errLost, err)}
 }
 
+// errNotAgain is the end of the attempts to have a command confirmed.
+var errNotAgain = errors.New("it may have run, and a guest that cannot know that is not asked to run it")
+
 // attach asks for the command on a new connection. A command that the guest has not
-// confirmed is asked for by its whole request again: the guest knows by the id
-// whether it has it already.
+// confirmed is asked for by its whole request again, as long as the guest knows by the
+// id whether it has had that already.
 func (p *process) attach(ctx context.Context, req *wire.Request) (*link, error) {
+	again := true
 	select {
 	case <-p.started:
-		req = &wire.Request{Op: wire.OpAttach, Attach: &wire.AttachRequest{ID: p.ID()}}
+		req, again = &wire.Request{Op: wire.OpAttach, Attach: &wire.AttachRequest{ID: p.ID()}}, false
 	default:
 	}
 	var l *link
 	err := p.s.dispatch(ctx, nil, func(c *conn) error {
+		if again && (c.incarnation != p.first.incarnation || time.Since(p.sent) >= p.first.resume) {
+			return errNotAgain
+		}
 		ctl, err := openWithin(ctx, c, req)
 		if err == nil {
 			l = newLink(c, ctl)

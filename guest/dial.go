@@ -17,12 +17,18 @@ type conn struct {
 	// what is left behind on a transport that takes nothing by callers who have
 	// given up.
 	opening chan struct{}
+	// incarnation is the guest's, one for each of its starts, and resume how long it surely
+	// knows which requests for commands have come.
+	incarnation string
+	resume      time.Duration
 }
 
 // maxOpening is how many requests may wait for a connection to take them.
 const maxOpening = 256
 
-func newConn(mux *wire.Mux) *conn { return &conn{mux: mux, opening: make(chan struct{}, maxOpening)} }
+func newConn(mux *wire.Mux, h *wire.GuestHello) *conn {
+	return &conn{mux: mux, opening: make(chan struct{}, maxOpening), incarnation: h.Incarnation, resume: resumeWindow(h)}
+}
 
 func (c *conn) gone() bool {
 	select {

@@ -21,6 +21,8 @@ import (
 type fake struct {
 	t     *testing.T
 	hello wire.GuestHello
+	// each, if set, changes the hello of one connection.
+	each func(c *fakeConn, g *wire.GuestHello)
 	// refuse, if set, answers the hello with an error.
 	refuse func(*wire.HostHello) error
 	// serve handles one stream; the stream is closed when it returns.
@@ -78,6 +80,9 @@ func (c *fakeConn) run() {
 			}
 		}
 		g := c.f.hello
+		if c.f.each != nil {
+			c.f.each(c, &g)
+		}
 		return &g, nil
 	})
 	if err != nil {

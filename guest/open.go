@@ -122,7 +122,7 @@ func (s *Session) greet(ctx context.Context, stream io.ReadWriteCloser) (*conn, 
 	if err != nil {
 		return nil, nil, &spec.Error{Code: spec.CodeUnavailable, Err: err}
 	}
-	return newConn(mux), a.hello, nil
+	return newConn(mux, a.hello), a.hello, nil
 }
 
 // recognise refuses a guest that is not the one that is meant: another id than the
@@ -141,9 +141,13 @@ func (s *Session) recognise(h *wire.GuestHello) error {
 // maxResume bounds the resume window that a guest may state.
 const maxResume = 10 * time.Minute
 
+func resumeWindow(h *wire.GuestHello) time.Duration {
+	return min(max(time.Duration(h.ResumeMS), 0), maxResume/time.Millisecond) * time.Millisecond
+}
+
 // describe takes from the first hello what a session says of its place.
 func (s *Session) describe(h *wire.GuestHello) {
-	s.resume = min(max(time.Duration(h.ResumeMS), 0), maxResume/time.Millisecond) * time.Millisecond
+	s.resume = resumeWindow(h)
 	s.caps = s.o.Caps
 	s.caps.OS, s.caps.Arch = h.OS, h.Arch
 	s.caps.Shell, s.caps.Coreutils = h.Shell, h.Coreutils

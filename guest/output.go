@@ -15,16 +15,17 @@ import (
 type output struct {
 	fd       int
 	w        io.Writer
-	received atomic.Int64 // bytes, whether or not w took them
-	most     atomic.Int64 // that may come; the exit says how many those are
-	err      error        // w's; read after the output has ended
+	received atomic.Int64  // bytes, whether or not w took them
+	most     atomic.Int64  // that may come; the exit says how many those are
+	err      error         // w's; read after the output has ended
+	patience time.Duration // how long may still be waited for output that is late; the pump's
 
 	turn   chan struct{} // holds one token: taken for each Write, and for good by shut
 	closed chan struct{} // closed by shut
 }
 
 func newOutput(fd int, w io.Writer) *output {
-	o := &output{fd: fd, w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	o := &output{fd: fd, w: w, patience: lateInAll, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	o.most.Store(math.MaxInt64)
 	return o
 }
@@ -148,7 +149,11 @@ func (p *process) receive(o *output, l *link) error {
 	r := wire.NewDataReader(st)
 	buf := make([]byte, firstBuffer)
 	for {
+		late, began := l.await(st, o.patience), time.Now()
 		n, err := r.Read(buf)
+		if late {
+			o.patience -= time.Since(began)
+		}
 		if n > 0 {
 			if got := o.received.Add(int64(n)); got > o.most.Load() {
 				return o.differs(got, o.most.Load())

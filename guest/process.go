@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type process struct {
 	silence time.Duration // after which it is ended; 0: never
 	grace   time.Duration
 	sent    time.Time   // when the request was sent
+	first   *conn       // which it was sent on
 	host    *time.Timer // runs from then on to the host's own deadline; nil without a timeout
 
 	// ctx is Start's: it bounds the command's life, which is longer than the
@@ -60,7 +62,9 @@ type process struct {
 	settled bool
 	exit    spec.Exit
 	err     error
-	running int // outputs that have not ended
+	running int  // outputs that have not ended
+	inTime  bool // the guest has said that the leader ended before its deadline
+	late    bool // the host's own deadline is over, and only output is waited for
 	link    *link
 	linked  chan struct{} // closed when the first link is there
 	seq     uint64
@@ -71,10 +75,12 @@ type process struct {
 // Start implements driver.Session. Beside its contract: a deadline is kept here as
 // well as in the guest. If the guest has said nothing Timeout and Grace and 2 s after
 // the request, Wait answers an Exit with TimedOut, Code -1 and Kill unknown, and the
-// output so far. After a cancel Wait answers at once, while the command gets its
-// grace; a guest that does not confirm its end within 5 s more is no longer listened
-// to. Once Wait has answered nothing more is written to Stdio, but for a Write that
-// was blocked at that moment.
+// output so far. A guest that has said that the command ended before its deadline is
+// waited for, as long as the writers of Stdio take its output. After a cancel Wait
+// answers at once, while the command gets its grace; a guest that does not confirm its
+// end within 5 s more is no longer listened to. Once Wait has answered nothing more is
+// written to Stdio, but for a Write that was blocked at that moment. What an end of
+// Stdio failed with is Wait's error as it was, beside the Exit.
 func (s *Session) Start(ctx context.Context, c *spec.Command, stdio driver.Stdio) (driver.Process, error) {
 	c = c.Clone()
 	if err := c.Validate(); err != nil {
@@ -382,23 +388,67 @@ func (p *process) startClock() {
 }
 
 // overdue reports whether the deadline is over and the guest has not said how the
-// command ended.
+// command ended, nor that it did in time.
 func (p *process) overdue() bool {
 	select {
 	case <-p.ended:
 		return false
 	default:
-		return p.timeout > 0 && !p.sent.IsZero() && time.Since(p.sent) >= p.timeout
+		return p.timeout > 0 && !p.sent.IsZero() && time.Since(p.sent) >= p.timeout && !p.leftInTime()
 	}
+}
+
+func (p *process) leftInTime() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inTime
 }
 
 // expired runs when the guest has not said how the command ended although its
 // deadline, its grace and some slack are over: the host decides.
 func (p *process) expired() {
-	if !p.overdue() {
+	select {
+	case <-p.ended:
 		return // it ended in time: it is the caller's writer that is slow
+	default:
+	}
+	if p.leftInTime() {
+		p.expectRest()
+		return
 	}
 	p.settle(p.timedOut(), nil)
+	p.seeThrough(wire.Control{Kill: true}, confirmSlack)
+}
+
+// expectRest waits for what is left of a command that, by the guest's word, has ended in
+// time, although the host's deadline is over: for the caller's writers as long as they
+// take, and for the guest no longer than after an exit.
+func (p *process) expectRest() {
+	for _, o := range p.outputs {
+		// What may be on its way, and what the guest and the pipe may hold.
+		rest := lateBytes + 2*int64(p.s.o.Profile.WindowBytes)
+		o.most.CompareAndSwap(math.MaxInt64, o.received.Load()+rest)
+	}
+	p.mu.Lock()
+	p.late = true
+	l := p.link
+	p.mu.Unlock()
+	if l != nil {
+		l.hasten()
+	}
+	select {
+	case <-p.drained:
+	case <-p.over:
+		return
+	}
+	select {
+	case <-p.over:
+		return
+	case <-p.ended:
+		return
+	case <-time.After(p.grace + hostSlack + p.s.resume):
+	}
+	p.settle(spec.Exit{}, &spec.Error{Code: spec.CodeUnknownOutcome, Err: errors.New("the guest said that the command has ended, and not how")})
 	p.seeThrough(wire.Control{Kill: true}, confirmSlack)
 }
 

@@ -18,6 +18,7 @@ func writeCases() []Case {
 		{Name: "WriteSizeIsExact", Rule: "A source that delivers fewer or more bytes than size fails the write with CodeInvalid.", Run: writeSizeIsExact},
 		{Name: "WriteAnySize", Rule: "AnySize reads src to its end whatever size says.", Run: writeAnySize},
 		{Name: "WriteNegativeSize", Rule: "A negative size is refused before src is read and before any directory is made.", Run: writeNegativeSize},
+		{Name: "WriteNoSource", Rule: "Write makes name a regular file with exactly the bytes of src (nil: none).", Run: writeNoSource},
 		{Name: "WriteBrokenSource", Rule: "Write makes name a file with exactly the bytes of src, or leaves it as it was.", Run: writeBrokenSource},
 		{Name: "WriteCancelled", Rule: "A Write that had not been renamed into place leaves the target and no temporary file.", Run: writeCancelled},
 		{Name: "WriteUnderNonDirectory", Rule: "CodeNotDirectory: a file stands where a directory is needed, at any distance.", Run: writeUnderNonDirectory},
@@ -51,6 +52,19 @@ func roundTripLarge(ctx context.Context, t T, e Env) {
 		if got := e.read(ctx, t, e.path("f"), files.OpenOptions{}); got != content {
 			t.Errorf("%d bytes come back differently: %d bytes", size, len(got))
 		}
+	}
+}
+
+func writeNoSource(ctx context.Context, t T, e Env) {
+	e.write(ctx, t, e.path("f"), "old")
+	wantCode(t, "write 3 bytes of nothing", e.FS.Write(ctx, e.path("f"), nil, 3, files.WriteOptions{}), spec.CodeInvalid)
+	e.holds(ctx, t, e.path("f"), "old")
+	for _, o := range []files.WriteOptions{{}, {AnySize: true}} {
+		e.write(ctx, t, e.path("f"), "old")
+		if err := e.FS.Write(ctx, e.path("f"), nil, 0, o); err != nil {
+			t.Errorf("write nothing: %v", err)
+		}
+		e.holds(ctx, t, e.path("f"), "")
 	}
 }
 

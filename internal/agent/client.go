@@ -11,8 +11,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-dev/berth/internal/agent/fileserver"
 	"github.com/berth-dev/berth/internal/agent/job"
 	"github.com/berth-dev/berth/internal/agent/peer"
@@ -37,6 +35,7 @@ type client struct {
 	peer    *stream.Peer
 	name    string // of the host's session: a redial keeps it
 	epoch   uint64
+	minor   int // of the host's protocol
 	profile wire.Profile
 }
 
@@ -123,7 +122,7 @@ func (a *agent) greet(cl *client, h *wire.HostHello) (*wire.GuestHello, error) {
 	if h.Client == "" || len(h.Client) > maxIDBytes {
 		return nil, spec.New(spec.CodeInvalid, "the client has no name")
 	}
-	cl.name, cl.epoch, cl.profile = h.Client, h.Epoch, h.Profile.WithDefaults()
+	cl.name, cl.epoch, cl.minor, cl.profile = h.Client, h.Epoch, h.Minor, h.Profile.WithDefaults()
 	highest, err := a.life.enter(cl)
 	if err != nil {
 		cl.name = ""
@@ -136,23 +135,10 @@ func (a *agent) greet(cl *client, h *wire.HostHello) (*wire.GuestHello, error) {
 	return &wire.GuestHello{
 		Version: Version(), ID: a.cfg.id, Epoch: highest,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), UID: os.Getuid(),
-		Workdir: wire.Bytes(a.cfg.workdir), Shell: executable("/bin/sh"), Coreutils: a.hasCoreutils(),
-		KillTree: string(tree), CommandUser: a.changesUser, Jobs: a.jobs != nil, Terminals: terminal.Available(), ResumeMS: a.cfg.resume.Milliseconds(),
+		Workdir: wire.Bytes(a.cfg.workdir), Shell: proc.Executable("/bin/sh"), Coreutils: proc.HasCoreutils(proc.SearchPath(a.env)),
+		KillTree: string(tree), CommandUser: a.changesUser, Jobs: a.jobs != nil, Terminals: terminal.Available(), ResumeMS: a.cfg.resume.Milliseconds(), Incarnation: a.incarnation,
 	}, nil
 }
-
-// hasCoreutils reports whether the commands that spec.Caps names are on the place's
-// PATH.
-func (a *agent) hasCoreutils() bool {
-	for _, name := range []string{"echo", "cat", "env", "pwd", "sleep", "true"} {
-		if _, err := proc.LookProgram(name, proc.SearchPath(a.env), unix.AT_FDCWD); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
 // allowed refuses a request of an owner that a newer one has taken over from.
 func (cl *client) allowed() error {

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -133,7 +132,7 @@ func (c *command) kill(k *killer, grace time.Duration) {
 // begin starts the command and what carries its streams. On an error nothing is left
 // of it.
 func (a *agent) begin(c *command, req *wire.ExecRequest, window int) error {
-	cmd, err := specCommand(req)
+	cmd, err := req.Command()
 	if err != nil {
 		return err
 	}
@@ -261,6 +260,7 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 			o.KeepTail(wall.TailBytes)
 		}
 		if asked {
+			o.Await(a.cfg.resume)
 			c.out[i] = o
 		} else {
 			o.Abandon()
@@ -274,40 +274,6 @@ func (a *agent) connect(c *command, req *wire.ExecRequest, p *pipes, window int)
 		p.far[2] = p.far[1]
 	}
 	return nil
-}
-
-// specCommand converts and checks what a host asked for: the guest trusts no limit
-// that it has not applied itself.
-func specCommand(req *wire.ExecRequest) (*spec.Command, error) {
-	c := &spec.Command{
-		Key: req.Key, Dir: string(req.Dir), CleanEnv: req.CleanEnv, MergeOutput: req.Merge, Env: make(map[string]string, len(req.Env)),
-		User: req.User, Rlimits: req.Rlimits,
-	}
-	for _, arg := range req.Args {
-		c.Args = append(c.Args, string(arg))
-	}
-	for name, value := range req.Env {
-		c.Env[name] = string(value)
-	}
-	if len(req.EnvPaths) > 0 {
-		c.EnvPaths = make(map[string][]string, len(req.EnvPaths))
-	}
-	for name, dirs := range req.EnvPaths {
-		for _, dir := range dirs {
-			c.EnvPaths[name] = append(c.EnvPaths[name], string(dir))
-		}
-	}
-	most := spec.MaxTimeout.Milliseconds()
-	if req.ID == "" || len(req.ID) > maxIDBytes || min(req.TimeoutMS, req.GraceMS, req.NoOutputMS) < 0 || max(req.TimeoutMS, req.GraceMS, req.NoOutputMS) > most {
-		return nil, spec.New(spec.CodeInvalid, "the request is out of range")
-	}
-	c.Timeout = time.Duration(req.TimeoutMS) * time.Millisecond
-	c.NoOutputTimeout = time.Duration(req.NoOutputMS) * time.Millisecond
-	if req.Umask != nil {
-		mask := fs.FileMode(*req.Umask)
-		c.Umask = &mask
-	}
-	return c, c.Validate()
 }
 
 // attend sees a started command through to its end.
@@ -444,6 +410,23 @@ func (c *command) lastError() []byte {
 // outlets are those of all output that is read.
 func (c *command) outlets() []*stream.Outlet {
 	return slices.DeleteFunc(slices.Concat(c.out[:], c.drains[:]), func(o *stream.Outlet) bool { return o == nil })
+}
+
+// keyed reports whether the command has a key, and has started or failed to.
+func (c *command) keyed() bool {
+	select {
+	case <-c.ready:
+		return c.key != ""
+	default:
+		return false
+	}
+}
+
+// late reports whether the command has overrun a deadline.
+func (c *command) late() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.timedOut
 }
 
 // over reports whether the command has finished.

@@ -15,8 +15,8 @@
 //
 // # Environment
 //
-// A command gets the guest's own environment at its start, less BASH_ENV and ENV,
-// then what the request adds. Unless it asks for a clean one it also gets
+// A command gets the environment that the guest was handed at its start, where there is
+// none its own, less BASH_ENV and ENV, then what the request adds. Unless it asks for a clean one it also gets
 // BERTH_COMMAND, a random word by which a process that has left its session and
 // its parents is still recognised when the tree is killed.
 //

@@ -76,7 +76,13 @@ func (cl *client) control(s *wire.Stream, c *command) error {
 	close(ctl.gone)
 	// A host that hangs up after it was told the exit has it, unless the
 	// connection broke: then it may ask again.
-	cl.agent.letGo(c, c.over() && (done || ctl.told.Load() && !cl.lost()))
+	collected := c.over() && (done || ctl.told.Load() && !cl.lost())
+	for _, o := range c.outlets() {
+		if collected {
+			o.Collected(cl.name)
+		}
+	}
+	cl.agent.letGo(c, collected)
 	return nil
 }
 
@@ -94,18 +100,33 @@ type controller struct {
 }
 
 // report sends the exit, after all output that this connection has asked for and
-// whatever acknowledgements are due.
+// whatever acknowledgements are due. If that takes its time, it says before that the
+// leader has ended.
 func (ctl *controller) report() {
 	c := ctl.command
 	select {
-	case <-c.finished:
+	case <-c.process.Done:
 	case <-ctl.gone:
 		return
 	}
-	for _, o := range c.out {
-		if o != nil {
-			o.Flushed(ctl.client.peer)
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		<-c.finished
+		for _, o := range c.out {
+			if o != nil {
+				o.Flushed(ctl.client.peer)
+			}
 		}
+	}()
+	const soon, since = 200 * time.Millisecond, 5
+	select {
+	case <-flushed:
+	case <-time.After(soon):
+		if ctl.client.minor >= since {
+			_ = wire.WriteMessage(ctl.stream, &wire.Event{Ended: &wire.Ended{TimedOut: c.late()}})
+		}
+		<-flushed
 	}
 	ctl.mu.Lock()
 	ctl.reporting = true
@@ -232,6 +253,11 @@ func (a *agent) forget(c *command) {
 // purpose, and returns when that is done.
 func (a *agent) bye(client string) {
 	a.terminals.Bye(client)
+	for _, c := range a.table.all((*command).keyed) {
+		for _, o := range c.outlets() {
+			o.Bye(client)
+		}
+	}
 	a.endAll(func(c *command) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -190,9 +192,10 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A command with a key runs on when nobody reads it, and its beginning is kept.
+// A command with a key runs on when nobody has read it for the resume window, and its
+// beginning is kept.
 func TestKeyedOutputIsBounded(t *testing.T) {
-	p := startPlace(t)
+	p := startPlace(t, "--resume", "300ms")
 	h := p.dial("a")
 	const total = 6 << 20
 	script, want := numbers(total)
@@ -239,5 +242,127 @@ func TestBackPressure(t *testing.T) {
 	e, err := r.exit()
 	if err != nil || e.Code != 0 || e.StdoutBytes != 50_000_000 {
 		t.Errorf("exit: %+v, %v", e, err)
+	}
+}
+
+// keyedNumbers starts a command with a key that writes total bytes, and reads some of them.
+func (p *place) keyedNumbers(client string, total, read int) (h *host, r *running, got []byte) {
+	p.t.Helper()
+	script, _ := numbers(total)
+	req := withKey(shell(script+"; echo > done"), "big")
+	req.Stderr = false
+	h = p.dial(client)
+	r = &running{t: p.t, id: req.ID, ctl: h.open(&wire.Request{Op: wire.OpExec, Exec: req})}
+	if err := r.awaitStart(); err != nil {
+		p.t.Fatal(err)
+	}
+	got = make([]byte, read)
+	if _, err := io.ReadFull(wire.NewDataReader(h.open(dataRequest(r.id, 1, 0))), got); err != nil {
+		p.t.Fatal(err)
+	}
+	return h, r, got
+}
+
+func (p *place) done() bool {
+	_, err := os.Stat(filepath.Join(p.workdir, "done"))
+	return err == nil
+}
+
+// A connection that is lost for less than the resume window costs a command with a key no
+// byte either: it does not run away from a reader that may come back.
+func TestResumeKeyedOutput(t *testing.T) {
+	p := startPlace(t, "--resume", "1h")
+	const total, before = 6 << 20, 3 << 20
+	_, want := numbers(total)
+	h, r, got := p.keyedNumbers("a", total, before)
+	h.conn.Close()
+	other := p.dial("b")
+	eventually(t, "the loss is noticed", func() bool {
+		reply, err := other.call(&wire.Request{Op: wire.OpStatus})
+		return err == nil && reply.Status.Clients == 1
+	})
+	// In which a command that nothing holds back writes the rest many times over.
+	time.Sleep(500 * time.Millisecond)
+	if p.done() {
+		t.Fatal("the command ran away from a reader that may come back")
+	}
+	h = p.dial("a")
+	r, err := h.attach(r.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(wire.NewDataReader(h.open(dataRequest(r.id, 1, before))))
+	if got = append(got, rest...); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes that differ from the %d written, %v", len(got), total, err)
+	}
+	if e, err := r.exit(); err != nil || e.Code != 0 || e.StdoutBytes != total {
+		t.Errorf("exit: %+v, %v", e, err)
+	}
+}
+
+// Nobody is waited for who has left: neither one that said goodbye nor one that closed its
+// stream.
+func TestKeyedOutputOfOneWhoLeft(t *testing.T) {
+	p := startPlace(t, "--resume", "1h")
+	h, _, _ := p.keyedNumbers("a", 6<<20, 1000)
+	if _, err := h.call(&wire.Request{Op: wire.OpBye}); err != nil {
+		t.Fatal(err)
+	}
+	h.conn.Close()
+	eventually(t, "it runs on after the goodbye", p.done)
+
+	p = startPlace(t, "--resume", "1h")
+	script, _ := numbers(6 << 20)
+	req := withKey(shell(script+"; echo > done"), "big")
+	req.Stderr = false
+	h = p.dial("a")
+	r := &running{t: t, id: req.ID, ctl: h.open(&wire.Request{Op: wire.OpExec, Exec: req})}
+	if err := r.awaitStart(); err != nil {
+		t.Fatal(err)
+	}
+	h.open(dataRequest(r.id, 1, 0)).Close()
+	eventually(t, "it runs on after the stream was closed", p.done)
+}
+
+// A guest says who it is: the same on each connection, and another after each start.
+func TestIncarnation(t *testing.T) {
+	p, q := startPlace(t), startPlace(t)
+	first, again, other := p.dial("a").hello.Incarnation, p.dial("b").hello.Incarnation, q.dial("a").hello.Incarnation
+	if first == "" || first != again || first == other {
+		t.Errorf("%q, %q again, and %q of another", first, again, other)
+	}
+}
+
+// A command whose output waits for its host says that it has ended, and whether in time; to
+// a host that understands it.
+func TestEndedBeforeItsOutput(t *testing.T) {
+	p := startPlace(t)
+	for _, tt := range []struct {
+		name string
+		req  *wire.ExecRequest
+		late bool
+	}{
+		{"in time", withTimeout(shell("head -c 1200000 /dev/zero"), time.Minute), false},
+		{"in time, with as much as fits", withTimeout(shell("head -c 1300000 /dev/zero"), time.Minute), false},
+		{"too late", withTimeout(shell("head -c 1200000 /dev/zero; exec sleep 315"), 300*time.Millisecond), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.req.Stderr = false
+			h := p.dial("a")
+			r := &running{t: t, id: tt.req.ID, ctl: h.open(&wire.Request{Op: wire.OpExec, Exec: tt.req})}
+			data := h.open(dataRequest(r.id, 1, 0)) // which nobody reads yet
+			if err := r.awaitStart(); err != nil {
+				t.Fatal(err)
+			}
+			var ev wire.Event
+			if err := wire.ReadMessage(r.ctl, &ev, 0); err != nil || ev.Ended == nil || ev.Ended.TimedOut != tt.late {
+				t.Fatalf("%+v, %v; want the end, timed out: %v", ev, err, tt.late)
+			}
+			n, err := io.Copy(io.Discard, wire.NewDataReader(data))
+			e, eerr := r.exit()
+			if err != nil || eerr != nil || e.StdoutBytes != n || e.TimedOut != tt.late {
+				t.Errorf("%d bytes, %v; exit %+v, %v", n, err, e, eerr)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,8 @@ type agent struct {
 	// changesUser: a command can run as another user.
 	changesUser bool
 	// first: no earlier guest has served the place; one on stdio ends with it.
-	first bool
+	first       bool
+	incarnation string // random: this guest, and none after it
 }
 
 // maxThreads bounds how many threads of the guest run at one time.
@@ -69,7 +71,7 @@ func serve(args, self []string) error {
 		return err
 	}
 	cfg.self = self
-	if err := cfg.wall.DropRoot(); err != nil {
+	if err := cfg.wall.Enter(); err != nil {
 		return err
 	}
 	signals := proc.TakeSignals()
@@ -167,7 +169,7 @@ func newAgent(cfg *config) (*agent, error) {
 		return nil, err
 	}
 	feed := event.New()
-	a := &agent{cfg: cfg, env: environ.Place(os.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), table: newTable(cfg.resume), roster: newRoster(), first: cfg.stdio, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
+	a := &agent{cfg: cfg, env: environ.Place(cfg.wall.Environ()), null: null, groups: proc.NewGroups(), memory: cfg.limit.Watch(cfg.peer == peer.Engine), incarnation: rand.Text(), table: newTable(cfg.resume), roster: newRoster(), first: cfg.stdio, life: newLife(cfg, feed), feed: feed, files: fsys, wall: cfg.wall.Wall(), changesUser: proc.CanChangeUser()}
 	a.terminals = terminal.NewRegistry(&a.buffers, cfg.resume, a.startTerminal)
 	cfg.limit.SpareThreads()
 	a.reaper = proc.NewReaper(cfg.peer == peer.Engine, a.groups.Sweep)
@@ -211,6 +213,9 @@ func (a *agent) run(listener net.Listener, signals <-chan os.Signal) error {
 	a.endEverything(grace)
 	a.ports.Close()
 	a.groups.Close()
+	for _, path := range a.wall.Unsaid() {
+		a.feed.Record(wire.PlaceEvent{Kind: string(spec.EventHostExecutable), Path: path})
+	}
 	a.feed.End(lastWord)
 	a.life.dismiss()
 	return nil

@@ -52,6 +52,8 @@
 // A command belongs to the guest, not to the connection. When one breaks, the host
 // dials again, sends "attach" with the command's id, and opens its data streams at
 // the offsets it has reached. Each sender keeps the last window of bytes for that
-// (Ring). A command without a key that nobody attaches to again is ended after the
-// resume window.
+// (Ring). A request for a command of which nothing was heard is sent again under the same
+// id: only to the guest that it was sent to first, and only as long as that surely knows
+// whether it has had it. A command without a key that nobody attaches to again is ended
+// after the resume window.
 package wire

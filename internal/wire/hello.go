@@ -23,9 +23,10 @@ import (
 //	1.2  terminate, running; out of memory explained
 //	1.3  terminals, watches, trees, ports, events
 //	1.4  directories in front of a command's variables; how long nothing was done
+//	1.5  which guest of a place it is; the end of a command's leader before that of its output
 const (
 	Major = 1
-	Minor = 4
+	Minor = 5
 )
 
 const (
@@ -70,8 +71,12 @@ type GuestHello struct {
 	Jobs bool `json:"jobs,omitempty"`
 	// Terminals: the guest can make a pseudo-terminal. Since 1.3.
 	Terminals bool `json:"terminals,omitempty"`
-	// ResumeMS is how long a command without a key outlives its connection.
+	// ResumeMS is how long a command without a key outlives its connection. From when a
+	// request for a command has come, the guest knows for so long at least that it has.
 	ResumeMS int64 `json:"resume_ms"`
+	// Incarnation is random, one for each start of a guest: another one knows nothing of
+	// what this one was asked for. Since 1.5; "" says nothing.
+	Incarnation string `json:"incarnation,omitempty"`
 }
 
 // SendHello says the host's hello and returns the guest's. A refusal by the guest
@@ -101,7 +106,7 @@ func SendHello(ctx context.Context, conn io.ReadWriteCloser, h HostHello) (*Gues
 	if g.Major != Major {
 		return nil, versionMismatch("guest", g.Major)
 	}
-	if len(g.Workdir) > spec.MaxPathBytes || len(g.ID) > 256 || !word(g.OS) || !word(g.Arch) || len(g.Version) > 256 {
+	if len(g.Workdir) > spec.MaxPathBytes || len(g.ID) > 256 || !word(g.OS) || !word(g.Arch) || len(g.Version) > 256 || len(g.Incarnation) > 256 {
 		return nil, &spec.Error{Code: spec.CodeInternal, Err: violation("hello out of range")}
 	}
 	return &g, nil

@@ -129,7 +129,7 @@ func TestHelloQuotesWhatIsNoGuest(t *testing.T) {
 // A guest's hello that is out of range is refused: it lives among untrusted code.
 func TestHelloOutOfRange(t *testing.T) {
 	long := strings.Repeat("x", 5000)
-	for _, field := range []string{"id", "os", "arch", "version", "workdir"} {
+	for _, field := range []string{"id", "os", "arch", "version", "workdir", "incarnation"} {
 		_, err := greet(t, t.Context(), wire.HostHello{}, func(conn net.Conn) {
 			_ = readHelloFrame(conn)
 			value := long

@@ -131,15 +131,24 @@ type Control struct {
 // Event is what the guest sends on a command's control stream.
 type Event struct {
 	Started *Started `json:"started,omitempty"` // first, and again after an attach
-	Exit    *Exit    `json:"exit,omitempty"`    // last: after the end of its data
-	Err     *Error   `json:"err,omitempty"`     // instead of Started, or of Exit
-	Ack     uint64   `json:"ack,omitempty"`
+	// Ended comes before Exit where the output keeps that waiting. Since 1.5; not sent to
+	// an older host.
+	Ended *Ended `json:"ended,omitempty"`
+	Exit  *Exit  `json:"exit,omitempty"` // last: after the end of its data
+	Err   *Error `json:"err,omitempty"`  // instead of Started, or of Exit
+	Ack   uint64 `json:"ack,omitempty"`
 }
 
 // Started says that the command runs, or has run.
 type Started struct {
 	ID  string `json:"id"` // the first one's, where a key was repeated
 	PID int    `json:"pid"`
+}
+
+// Ended says that the command's leader has ended, while there is output that waits for the
+// host to take it.
+type Ended struct {
+	TimedOut bool `json:"timed_out,omitempty"`
 }
 
 // Exit is spec.Exit on the wire.

@@ -3,6 +3,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ const bufferBytes = 128 << 10
 const maxEmptyReads = 100
 
 // Copy copies src to dst and returns how many bytes it wrote. src must deliver
-// size bytes and then end; a negative size takes it to its end.
+// size bytes and then end; a negative size takes it to its end. A nil src is empty.
 //
 // A source that delivers fewer or more bytes, or fails, is an *spec.Error with
 // CodeInvalid; one that fails with a *spec.Error of its own is answered with that.
@@ -28,6 +29,9 @@ const maxEmptyReads = 100
 func Copy(ctx context.Context, dst io.Writer, src io.Reader, size int64) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if src == nil {
+		src = bytes.NewReader(nil)
 	}
 	full, stop := read(src, size)
 	defer stop()

@@ -91,9 +91,6 @@ func (b *batch) send(out *frames) error {
 		}
 		out.buf = wire.AppendBatchFile(out.buf, &f)
 		b.note(f.Name)
-		if f.Src == nil {
-			continue
-		}
 		if err := out.copy(f.Src, f.Size); err != nil {
 			return blame(err, f.Name)
 		}
@@ -105,11 +102,12 @@ func (b *batch) send(out *frames) error {
 const batchHeader = 32
 
 func checkBatchFile(f *files.BatchFile) error {
-	switch {
-	case f.Size < 0:
+	if f.Size < 0 {
 		return spec.New(spec.CodeInvalid, "a negative size")
-	case f.Src == nil && f.Size > 0:
-		return spec.New(spec.CodeInvalid, "no source")
+	}
+	var err error
+	if f.Src, err = sourceOf(f.Src, f.Size); err != nil {
+		return err
 	}
 	return spec.ValidatePath(f.Name)
 }

@@ -133,8 +133,8 @@ func wireStats(s tree.Stats, skipped int) wire.TreeStats {
 
 // ImportTree implements tree.Importer. The archive is checked here, and again where it
 // lands; what is sent is one of our own making. When it returns early and r is in a Read
-// that blocks, that one Read is left to end by itself; r is not read again. What has
-// landed when ctx ends or the connection breaks is not known.
+// that blocks, that one Read is left to end by itself; r is not read again. A nil r is an
+// empty one. What has landed when ctx ends or the connection breaks is not known.
 func (f fileSystem) ImportTree(ctx context.Context, root string, r io.Reader, o tree.ImportOptions) (tree.Stats, error) {
 	st, err := f.s.Open(ctx, &wire.Request{Op: wire.OpImport, Tree: &wire.TreeRequest{
 		Root: wire.Bytes(root), Empty: o.Empty, CaseTwins: o.RefuseCaseTwins,
@@ -144,6 +144,9 @@ func (f fileSystem) ImportTree(ctx context.Context, root string, r io.Reader, o 
 		return tree.Stats{}, at(err, root)
 	}
 	defer st.End()
+	if r, err = sourceOf(r, -1); err != nil {
+		return tree.Stats{}, at(err, root)
+	}
 	a := &archive{in: tarstream.NewReader(r, tarstream.Options{Limits: o.Limits, CaseTwins: o.RefuseCaseTwins})}
 	u := newUpload(ctx, st, f.s.ChunkBytes(), a.send)
 	go u.run()

@@ -113,6 +113,18 @@ func blame(err error, name string) error {
 	return &faultError{&spec.Error{Path: name, Code: spec.CodeInvalid, Err: err}}
 }
 
+// sourceOf is a source of size bytes that may be nil, which is an empty one. What cannot be
+// as long as it is said to be is refused before anything is sent. A negative size is any.
+func sourceOf(src io.Reader, size int64) (io.Reader, error) {
+	switch {
+	case src != nil:
+		return src, nil
+	case size > 0:
+		return nil, spec.New(spec.CodeInvalid, "no source")
+	}
+	return bytes.NewReader(nil), nil
+}
+
 // frames gathers bytes into data frames as large as its buffer, whatever they belong
 // to.
 type frames struct {

@@ -12,7 +12,7 @@ import (
 
 // Write implements files.FS. When it returns early - ctx has ended, or the guest
 // refuses - and src is in a Read that blocks, that one Read is left to end by itself;
-// src is not read again.
+// src is not read again. A nil src is an empty one.
 func (f fileSystem) Write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
 	if err := spec.ValidatePath(name); err != nil {
 		return at(err, name)
@@ -23,13 +23,17 @@ func (f fileSystem) Write(ctx context.Context, name string, src io.Reader, size 
 	if err := o.Validate(); err != nil {
 		return at(err, name)
 	}
+	if o.AnySize {
+		size = -1
+	}
+	src, err := sourceOf(src, size)
+	if err != nil {
+		return at(err, name)
+	}
 	return at(f.write(ctx, name, src, size, o), name)
 }
 
 func (f fileSystem) write(ctx context.Context, name string, src io.Reader, size int64, o files.WriteOptions) error {
-	if o.AnySize {
-		size = -1
-	}
 	st, err := f.s.Open(ctx, fileRequest(wire.OpWrite, wire.FileRequest{
 		Name: wire.Bytes(name), Size: size, AnySize: o.AnySize, Mode: int64(o.Mode.Perm()), SetMode: o.SetMode,
 		NoParents: o.NoParents, Exclusive: o.Exclusive, Sync: o.Sync, IfSHA256: o.IfSHA256,

@@ -10,6 +10,11 @@ import (
 // resume window.
 const maxLapsed = 1 << 16
 
+// transit is how much longer than it was told to a guest remembers an id: a request that
+// was sent in time may lie in a network that is out of order, until either end gives the
+// connection up.
+const transit = 2 * time.Minute
+
 // IDs remembers for a while the ids of commands that have been forgotten, by their
 // hashes: an id has 128 random bits, so that a chance match takes longer than a place
 // lives. It is not safe for concurrent use.
@@ -25,9 +30,10 @@ type lapse struct {
 	at time.Time
 }
 
-// New returns no ids, each of which will be remembered for stay.
-func New(stay time.Duration) *IDs {
-	return &IDs{stay: stay, seed: maphash.MakeSeed(), known: map[uint64]bool{}}
+// New returns no ids, each of which will be remembered for resume, after which no host
+// sends a request again, and for what one may be on its way.
+func New(resume time.Duration) *IDs {
+	return &IDs{stay: resume + transit, seed: maphash.MakeSeed(), known: map[uint64]bool{}}
 }
 
 // prune makes room below most, and drops what is old.

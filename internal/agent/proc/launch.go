@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/agent/starter"
+	"github.com/berth-dev/berth/internal/openat2"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -56,6 +57,8 @@ func (l *Launch) Start(r *Reaper, group *Group, files [3]*os.File) (*Process, *G
 	return p, group, startError(l.Args[0], err)
 }
 
+const limitHint = "the place has reached a limit on processes, memory or open files"
+
 // startError says why a program could not be started.
 func startError(name string, err error) error {
 	var errno syscall.Errno
@@ -65,7 +68,7 @@ func startError(name string, err error) error {
 	e := &spec.Error{Code: spec.CodeStartFailed, Path: name, Err: errno}
 	switch errno {
 	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
-		e.Code, e.Path, e.Hint = spec.CodeUnavailable, "", "the place has reached a limit on processes, memory or open files"
+		e.Code, e.Path, e.Hint = spec.CodeUnavailable, "", limitHint
 	case syscall.E2BIG:
 		e.Code, e.Path = spec.CodeTooLarge, ""
 	case syscall.ENOENT:
@@ -139,6 +142,9 @@ func OpenDir(workdir, dir string) (*Dir, error) {
 		name = filepath.Join(workdir, name)
 	}
 	refuse := func(err error) (*Dir, error) {
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+			return nil, &spec.Error{Code: spec.CodeUnavailable, Err: err, Hint: limitHint} // which says nothing of the path
+		}
 		return nil, &spec.Error{Code: spec.CodeInvalidPath, Path: dir, Err: err}
 	}
 	if underProc(filepath.Clean(name)) {
@@ -180,7 +186,7 @@ func underProc(p string) bool { return p == "/proc" || strings.HasPrefix(p, "/pr
 func openNoMagic(name string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+		fd, err := openat2.Open(unix.AT_FDCWD, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 		switch err {
 		case unix.EINTR, unix.EAGAIN:
 			continue

@@ -32,7 +32,8 @@ const (
 // place, and the next one goes on where the host says.
 //
 // A reader that does not read stops the command. So does nobody, for a command
-// without a key, until it is abandoned; one with a key runs on.
+// without a key, until it is abandoned. One with a key runs on, but not before the first
+// reader, and one that was lost, have had the resume window to come.
 type Outlet struct {
 	pipe    *os.File
 	raw     syscall.RawConn
@@ -51,11 +52,13 @@ type Outlet struct {
 	last      time.Time // when the last byte was read
 	sent      int64     // how far the last reader that was lost had got
 	readers   map[*reader]bool
-	abandoned bool // nobody will read: count only
-	settled   bool // the command is over: a reader that leaves does not come back
-	forgotten bool // head was given up
-	exited    bool // the leader has ended
-	budget    int  // what may still be read after that
+	resume    time.Duration
+	awaited   map[string]*time.Timer // keyed: clients that may come yet or again; "": any
+	abandoned bool                   // nobody will read: count only
+	settled   bool                   // the command is over: a reader that leaves does not come back
+	forgotten bool                   // head was given up
+	exited    bool                   // the leader has ended
+	budget    int                    // what may still be read after that
 	ended     bool
 }
 
@@ -66,6 +69,7 @@ type reader struct {
 	stream *wire.Stream
 	sent   int64
 	gone   bool
+	leaves bool // its client has said goodbye
 }
 
 // NewOutlet takes over the read end of a pipe, which must be non-blocking. window is
@@ -78,10 +82,66 @@ func NewOutlet(pipe *os.File, window int, keyed bool, buffers *Buffers) (*Outlet
 	o := &Outlet{
 		pipe: pipe, raw: raw, buffers: buffers, keyed: keyed, done: make(chan struct{}),
 		ring:    wire.NewRing(window + aheadBytes + ChunkBytes),
-		readers: map[*reader]bool{},
+		readers: map[*reader]bool{}, awaited: map[string]*time.Timer{},
 	}
 	o.changed.L = &o.mu
 	return o, nil
+}
+
+// Await has a command with a key wait, once it would run away from them, for its first
+// reader and for one that was lost, each for as long as resume. It is called before Pump.
+func (o *Outlet) Await(resume time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.resume = resume; o.keyed {
+		o.await("")
+	}
+}
+
+// await waits for a client from now on. The caller holds the lock.
+func (o *Outlet) await(client string) {
+	if old := o.awaited[client]; old != nil {
+		old.Stop()
+	}
+	var t *time.Timer
+	t = time.AfterFunc(o.resume, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.awaited[client] == t {
+			o.unawait(client)
+			o.shrink()
+		}
+	})
+	o.awaited[client] = t
+}
+
+// unawait waits for a client no longer. The caller holds the lock.
+func (o *Outlet) unawait(client string) {
+	if t := o.awaited[client]; t != nil {
+		t.Stop()
+		delete(o.awaited, client)
+		o.changed.Broadcast()
+	}
+}
+
+// Bye notes that a client has said goodbye: its readers are about to leave, and are not
+// waited for.
+func (o *Outlet) Bye(client string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unawait(client)
+	for r := range o.readers {
+		r.leaves = r.leaves || r.peer.Name == client
+	}
+	o.shrink()
+}
+
+// Collected notes that a client has all that it has asked for.
+func (o *Outlet) Collected(client string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unawait(client)
+	o.shrink()
 }
 
 // Tee has w take all that is read, in the order in which it is. It is called before
@@ -134,7 +194,7 @@ func (o *Outlet) room() bool {
 		if o.exited && o.budget <= 0 {
 			return false
 		}
-		if o.abandoned || o.keyed && len(o.readers) == 0 || o.total-o.pace() < aheadBytes {
+		if o.abandoned || o.keyed && len(o.readers) == 0 && len(o.awaited) == 0 || o.total-o.pace() < aheadBytes {
 			return true
 		}
 		o.changed.Wait()
@@ -310,7 +370,7 @@ func (o *Outlet) Settle() int64 {
 
 // shrink frees what nobody will ask for again. The caller holds the lock.
 func (o *Outlet) shrink() {
-	if o.settled && len(o.readers) == 0 {
+	if o.settled && len(o.readers) == 0 && len(o.awaited) == 0 {
 		o.abandonLocked()
 	}
 }
@@ -339,14 +399,14 @@ func (o *Outlet) Send(peer *Peer, s *wire.Stream, offset int64) error {
 		}
 		if n == 0 {
 			if wire.WriteEnd(s) != nil {
-				return ErrGone
+				return o.broke(r)
 			}
 			return nil
 		}
 		_, err = wire.WriteData(s, buf[:n], peer.Chunk)
 		o.buffers.Put(buf)
 		if err != nil {
-			return ErrGone
+			return o.broke(r)
 		}
 		o.mu.Lock()
 		r.sent += int64(n)
@@ -373,6 +433,8 @@ func (o *Outlet) join(r *reader) error {
 		}
 	}
 	o.readers[r] = true
+	o.unawait("")
+	o.unawait(r.peer.Name)
 	o.changed.Broadcast()
 	return nil
 }
@@ -396,12 +458,40 @@ func (o *Outlet) watch(r *reader) {
 	if !o.readers[r] {
 		return
 	}
+	if r.peer.Lost() {
+		o.lose(r)
+		return
+	}
 	o.sent = max(o.sent, r.sent)
 	o.drop(r)
-	if !r.peer.Lost() && !o.keyed {
+	if !o.keyed {
 		o.abandonLocked()
 	}
 	o.shrink()
+}
+
+// lose drops a reader whose connection is gone. The caller holds the lock.
+func (o *Outlet) lose(r *reader) {
+	if !o.readers[r] {
+		return
+	}
+	o.drop(r)
+	if o.keyed && len(o.awaited) == 0 { // nobody but r is waited for
+		o.sent = 0
+	}
+	o.sent = max(o.sent, r.sent)
+	if o.keyed && !r.leaves {
+		o.await(r.peer.Name)
+	}
+	o.shrink()
+}
+
+// broke is lose for a write that failed, which may be known before the connection is.
+func (o *Outlet) broke(r *reader) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lose(r)
+	return ErrGone
 }
 
 // leave takes r out when it has been served.
@@ -412,6 +502,9 @@ func (o *Outlet) leave(r *reader) {
 		o.sent = max(o.sent, r.sent)
 		delete(o.readers, r)
 		o.changed.Broadcast()
+		if o.keyed && o.ended && !r.leaves {
+			o.await(r.peer.Name) // what was sent may not come: see Collected
+		}
 		o.shrink()
 	}
 }

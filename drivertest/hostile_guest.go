@@ -20,6 +20,8 @@ func hostileGuestCases() []Case {
 		{Name: "GuestIsSealed", Rule: "Nothing inside reads the guest's memory, environment or descriptors, or attaches to it.", Need: all(needShell, needShielded, needNative), Run: guestSealed},
 		{Name: "GuestIsNotReplaced", Rule: "The guest's program cannot be written or replaced from inside, by its path or through /proc.", Need: all(needShell, needShielded, needNative), Own: true, Run: guestReplaced},
 		{Name: "GuestBearsAFlood", Rule: "Whoever finds the guest's socket is refused, however often; the guest answers its own client meanwhile.", Need: all(needShell, needShielded, needRaw), Own: true, Run: guestFlooded},
+		{Name: "GuestKeepsItsLimits", Rule: "Behind a wall of this machine a command changes neither a limit nor a priority of the guest; those of its own it does.", Need: all(needShell, needShielded, needOwnWall, needRaw), Own: true, Run: guestLimited},
+		{Name: "NothingRunsAsItsOwner", Rule: "Behind a wall of this machine no command makes a file that runs as its owner or its group: on disk that may be root.", Need: all(needShell, needOwnWall, needRaw), Run: nothingPrivileged},
 		{Name: "KernelIsShut", Rule: "Behind a wall a command changes no setting of the kernel, makes no mount and no device, opens no disk and gains no rights.", Need: all(needShell, needWall, needRaw), Run: kernelShut},
 	}
 }
@@ -30,6 +32,89 @@ func needWall(c spec.Caps) string {
 		return "a wall"
 	}
 	return ""
+}
+
+// needOwnWall wants a wall that is made of this machine's own parts, and not a container.
+func needOwnWall(c spec.Caps) string {
+	if c.Isolation.Has(spec.IsolationGuard) || c.Isolation.Has(spec.IsolationJail) {
+		return ""
+	}
+	return "guard or jail"
+}
+
+func guestLimited(ctx context.Context, t T, e *Env) {
+	before, err := e.Sandbox.Status(ctx)
+	if err != nil {
+		t.Fatalf("status: %v", err)
+	}
+	limit := func(pid int64, resource int64, most uint64) rawcall.Call {
+		return rawcall.Call{Number: rawcall.LimitOf, Args: []rawcall.Arg{rawcall.Int(pid), rawcall.Int(resource), rawcall.Bytes(vector(most, most))}}
+	}
+	const (
+		cpu, fsize, nofile, as = 0, 1, 7, 9
+		ofProcess, ofUser      = 0, 2
+		idle                   = 3 << 13
+	)
+	own := int64(0)
+	for name, tt := range map[string]struct {
+		call  rawcall.Call
+		works bool
+	}{
+		"address space":    {limit(1, as, 1_000_000), false},
+		"size of files":    {limit(1, fsize, 0), false},
+		"processor time":   {limit(1, cpu, 1), false},
+		"descriptors":      {limit(1, nofile, 4), false},
+		"priority":         {rawcall.Call{Number: rawcall.SetPriority, Args: []rawcall.Arg{rawcall.Int(ofProcess), rawcall.Int(1), rawcall.Int(19)}}, false},
+		"the user's":       {rawcall.Call{Number: rawcall.SetPriority, Args: []rawcall.Arg{rawcall.Int(ofUser), rawcall.Int(0), rawcall.Int(19)}}, false},
+		"disk priority":    {rawcall.Call{Number: rawcall.SetIOPrio, Args: []rawcall.Arg{rawcall.Int(ofProcess + 1), rawcall.Int(1), rawcall.Int(idle)}}, false},
+		"processors":       {rawcall.Call{Number: rawcall.SetAffinity, Args: []rawcall.Arg{rawcall.Int(1), rawcall.Int(8), rawcall.Bytes(vector(1, 0))}}, false},
+		"own descriptors":  {limit(own, nofile, 4), true},
+		"own priority":     {rawcall.Call{Number: rawcall.SetPriority, Args: []rawcall.Arg{rawcall.Int(ofProcess), rawcall.Int(own), rawcall.Int(19)}}, true},
+		"own disk's":       {rawcall.Call{Number: rawcall.SetIOPrio, Args: []rawcall.Arg{rawcall.Int(ofProcess + 1), rawcall.Int(own), rawcall.Int(idle)}}, true},
+		"the guest's read": {rawcall.Call{Number: rawcall.LimitOf, Args: []rawcall.Arg{rawcall.Int(1), rawcall.Int(as), rawcall.Int(0), rawcall.Bytes(vector(0, 0))}}, true},
+	} {
+		if r := e.Exec(ctx, t, []string{e.program(ctx, t, tt.call)}, berth.ExecOptions{}); r.Success() != tt.works {
+			t.Errorf("%s: code %d, want it to work: %v", name, r.ExitCode, tt.works)
+		}
+	}
+	e.wantAnswers(ctx, t)
+	e.wantSamePlace(ctx, t, before)
+	name := e.file("written")
+	e.write(ctx, t, name, noise(1<<20, 3), files.WriteOptions{}) // the guest writes it
+}
+
+func nothingPrivileged(ctx context.Context, t T, e *Env) {
+	const (
+		create, temporary = 0x41, 0x410002 // O_WRONLY|O_CREAT, O_RDWR|O_TMPFILE
+		regular           = 0x8000
+	)
+	name, made := e.file("program"), e.file("made")
+	e.write(ctx, t, name, []byte("#!/bin/sh\necho works\n"), files.WriteOptions{Mode: 0o755})
+	for _, mode := range []int64{0o4755, 0o2755} {
+		for what, c := range map[string]rawcall.Call{
+			"chmod":     {Number: rawcall.Chmod, Args: []rawcall.Arg{rawcall.String(name), rawcall.Int(mode)}},
+			"chmod at":  {Number: rawcall.ChmodAt, Args: []rawcall.Arg{rawcall.Int(-100), rawcall.String(name), rawcall.Int(mode)}},
+			"open":      {Number: rawcall.Open, Args: []rawcall.Arg{rawcall.String(made), rawcall.Int(create), rawcall.Int(mode)}},
+			"temporary": {Number: rawcall.Open, Args: []rawcall.Arg{rawcall.String("."), rawcall.Int(temporary), rawcall.Int(mode)}},
+			"mknod":     {Number: rawcall.Mknod, Args: []rawcall.Arg{rawcall.String(made), rawcall.Int(regular | mode)}},
+			"openat2": {Number: rawcall.OpenAt2, Args: []rawcall.Arg{
+				rawcall.Int(-100), rawcall.String(made), rawcall.Bytes(append(vector(create, uint64(mode)), make([]byte, 8)...)), rawcall.Int(24),
+			}},
+		} {
+			if r := e.Exec(ctx, t, []string{e.program(ctx, t, c)}, berth.ExecOptions{}); r.Success() {
+				t.Errorf("%s with mode %#o: it worked", what, mode)
+			}
+		}
+	}
+	info, err := e.Sandbox.Files().Stat(ctx, name, files.StatOptions{})
+	if err != nil || info.Mode != 0o755 {
+		t.Errorf("the program's mode is %v, %v", info.Mode, err)
+	}
+	_, err = e.Sandbox.Files().Stat(ctx, made, files.StatOptions{})
+	wantError(t, "what was not made", err, spec.ErrFileNotFound)
+	if r := e.Exec(ctx, t, []string{"/bin/sh", "-c", `"./$1" && chmod 755 "$1" && mkdir -m 2755 "$2" && test -g "$2"`, "sh", name, made}, berth.ExecOptions{}); string(r.Stdout) != "works\n" || !r.Success() {
+		t.Errorf("an ordinary mode, and a directory that hands on its group: %q %q", r.Stdout, r.Stderr)
+	}
 }
 
 func guestSealed(ctx context.Context, t T, e *Env) {

@@ -76,6 +76,7 @@ func writeProbes() []Probe {
 		{Name: "WriteTmp", Topic: topic, What: "a new file in this machine's `/tmp`", try: at("/tmp")},
 		{Name: "WriteWorkdir", Topic: topic, What: "a new file in a workdir of this machine", try: write(func(m *machine) string { return m.work })},
 		{Name: "WriteHook", Topic: topic, What: "`.git/hooks/pre-commit` of the workdir, which exists", try: tryHook},
+		{Name: "Setuid", Topic: topic, What: "a program in a workdir of this machine that runs as its owner (setuid)", try: trySetuid},
 		{Name: "MakeHook", Topic: topic, What: "`.envrc` in the workdir, which does not exist", try: tryEnvrc},
 	}
 }
@@ -87,6 +88,19 @@ func tryHook(ctx context.Context, a *attempt) (Verdict, error) {
 	}
 	text, err := os.ReadFile(hook)
 	return openIf(err != nil || string(text) != "#!/bin/sh\n"), nil
+}
+
+// trySetuid makes a file of no bytes, which does nothing for whom it would run.
+func trySetuid(ctx context.Context, a *attempt) (Verdict, error) {
+	name := filepath.Join(a.host.work, "berth-walls-"+randomHex())
+	if _, err := a.sh(ctx, `: >"$1"; chmod 4755 "$1"`, name); err != nil {
+		return WallUntried, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return WallStopped, nil
+	}
+	return openIf(info.Mode()&os.ModeSetuid != 0), os.Remove(name)
 }
 
 func tryEnvrc(ctx context.Context, a *attempt) (Verdict, error) {
@@ -211,8 +225,26 @@ func guestProbes() []Probe {
 			}
 			return a.raw(ctx, seize(pid))
 		}},
+		{Name: "LimitGuest", Topic: topic, What: "change its limits", try: tryLimit},
 		{Name: "EndGuest", Topic: topic, What: "end it by a signal", try: tryEnd},
 	}
+}
+
+// tryLimit gives the guest the limit that it has.
+func tryLimit(ctx context.Context, a *attempt) (Verdict, error) {
+	pid, err := strconv.Atoi(a.guest)
+	if err != nil {
+		return WallUntried, err
+	}
+	const core, getPID = 4, 39
+	limit := rawcall.Address(2) // 16 bytes, where the results of the last two calls are kept later
+	return a.raw(
+		ctx,
+		rawcall.Call{Number: rawcall.LimitOf, Args: []rawcall.Arg{rawcall.Int(int64(pid)), rawcall.Int(core), rawcall.Int(0), limit}},
+		rawcall.Call{Number: rawcall.LimitOf, Args: []rawcall.Arg{rawcall.Int(int64(pid)), rawcall.Int(core), limit}},
+		rawcall.Call{Number: getPID},
+		rawcall.Call{Number: getPID},
+	)
 }
 
 // tryEnd sends the signal only where nothing promises that it arrives: at a guest that

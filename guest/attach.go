@@ -359,7 +359,7 @@ func (p *process) noteStart(st *wire.Started) error {
 // has sent all of it before. What it had not sent on an earlier connection follows:
 // lateBytes at most, and a window.
 const (
-	lateOutput = 15 * time.Second
+	lateOutput = 10 * time.Second
 	lateInAll  = 5 * time.Minute
 	lateBytes  = 2 << 20
 )

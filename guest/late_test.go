@@ -82,7 +82,7 @@ func TestLiesAboutTheLeadersEnd(t *testing.T) {
 			s := scripted(t, func(st *wire.Stream, id string) {
 				say(st, append([]wire.Event{runs(id)}, tt.events...)...)
 			}, tt.output)
-			quickly(t, 15*time.Second, "the command", func() {
+			quickly(t, 30*time.Second, "the command", func() {
 				p, err := s.Start(context.Background(), &spec.Command{Args: []string{"x"}, Timeout: 100 * time.Millisecond, Grace: -1}, driver.Stdio{Stdout: io.Discard})
 				var e spec.Exit
 				if err == nil {

@@ -145,16 +145,19 @@ func (b *backend) resolve(ctx context.Context, in *spec.Spec) (*spec.Spec, error
 			return nil, err
 		}
 	}
-	if s.Workdir != "" {
-		if level != spec.IsolationNone {
-			if err := isolate.CheckWorkdir(s.Workdir, slices.Concat(s.WritableRoots, b.temporary())); err != nil {
-				return nil, err
-			}
-		}
+	switch {
+	case s.Workdir == "":
+		return s, nil
+	case level == spec.IsolationNone:
 		s.Workdir = canonical(s.Workdir)
-		return s, checkWorkdir(s.Workdir)
+	default: // it is followed once: a command of another place may swap what is on the way
+		dir, err := isolate.ResolveWorkdir(s.Workdir, slices.Concat(s.WritableRoots, b.temporary()))
+		if err != nil {
+			return nil, err
+		}
+		s.Workdir = dir
 	}
-	return s, nil
+	return s, checkWorkdir(s.Workdir)
 }
 
 // checkWorkdir refuses a workdir that does not exist: on a person's own machine that is
@@ -189,8 +192,7 @@ func (b *backend) whyNot(ctx context.Context, s *spec.Spec, err error) error {
 	if s.Isolation == spec.IsolationNone || spec.CodeOf(err) != spec.CodeUnavailable || ctx.Err() != nil {
 		return err
 	}
-	trial := isolate.Trial{Bwrap: b.o.Bwrap, Jail: s.Isolation == spec.IsolationJail}
-	if cause := isolate.Probe(ctx, trial); spec.CodeOf(cause) == spec.CodeUnsupported {
+	if _, cause := b.tried(ctx, s.Isolation, isolate.Probe); spec.CodeOf(cause) == spec.CodeUnsupported {
 		return cause
 	}
 	return err

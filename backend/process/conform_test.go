@@ -179,10 +179,21 @@ func needUser(t *testing.T) {
 // is gone afterwards.
 func asUser(t *testing.T, args ...string) {
 	t.Helper()
+	cmd := userCommand(t, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// testUID is the ordinary user of tests.
+const testUID = 1001
+
+// userCommand is the command of asUser.
+func userCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("the other tests run as an ordinary user already")
 	}
-	const uid = 1001
 	dir, err := os.MkdirTemp("/var/lib", "berth-user-") // no temporary directory: those are writable behind a wall
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +205,7 @@ func asUser(t *testing.T, args ...string) {
 	}
 	home, tmp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 	for _, own := range []string{home, tmp} {
-		err = errors.Join(err, os.Mkdir(own, 0o755), os.Chown(own, uid, uid))
+		err = errors.Join(err, os.Mkdir(own, 0o755), os.Chown(own, testUID, testUID))
 	}
 	if err = errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
@@ -202,12 +213,10 @@ func asUser(t *testing.T, args ...string) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), args...)
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + tmp, "USER=u", "PATH=" + os.Getenv("PATH"), "BERTH_TEST_SOAK=" + os.Getenv("BERTH_TEST_SOAK")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = time.Minute
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
-	}
+	return cmd
 }
 
 // left fails if anything of a place is left in the state directory.

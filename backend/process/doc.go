@@ -40,7 +40,9 @@
 //
 // Spec.Limits are enforced by a control group (package internal/cgroup) that holds the
 // guest, its wrapper and every command from the first instruction on, and is removed with
-// the place; Probe says where none can be made, and why. The guest's own threads count:
+// the place; Probe says where none can be made, and why. Where systemd runs the machine with
+// cgroup v2 that is a scope of its, for an ordinary user one of the user manager, with which
+// the place ends: when a user who does not linger has logged out. The guest's own threads count:
 // some 24 processes of Limits.PIDs and some 16 MiB of Limits.MemoryBytes are its. At level
 // none a command of root can lift its limits; behind a wall the groups are read-only. A
 // command that the kernel killed for want of memory has that in Exit.OOM.

@@ -98,7 +98,7 @@ func (b *backend) plan(ctx context.Context, l place.Launch, progress func(spec.P
 	}
 	return place.Plan{
 		Path: wall.Path, Args: wall.Args, Wrapped: true, Writable: wall.Writable, Hidden: wall.Hidden, Sealed: wall.Sealed, Detach: wall.Detach,
-		Drop: (*place.Identity)(wall.Drop), Idmapped: wall.Idmapped, Guest: append([]string{bin.Path}, bin.Args...), Notice: notice(&policy, keep),
+		Drop: (*place.Identity)(wall.Drop), Idmapped: wall.Idmapped, Guest: append([]string{bin.Path}, bin.Args...), Absent: wall.Absent, Notice: joined(notice(&policy, keep), unwatched(&wall)),
 	}, err
 }
 
@@ -133,6 +133,9 @@ func (b *backend) policy(l place.Launch) isolate.Policy {
 		Workdir: l.Record.Workdir, WritableRoots: l.Spec.WritableRoots, OptionalRoots: []string{l.State}, Temporary: b.temporary(),
 		State: b.o.StateDir, Network: l.Record.Network, InfoFD: place.InfoFD, EUID: os.Geteuid(), EGID: os.Getegid(), Owner: isolate.OwnerOf(l.Record.Workdir),
 		Confine: true,
+	}
+	if l.Record.OwnWorkdir { // the way to it is ours
+		p.Workdir = canonical(p.Workdir)
 	}
 	for _, uid := range []int{p.EUID, p.RunsAs().UID} {
 		p.Own = append(p.Own, isolate.SocketDirs(uid)...)
@@ -224,4 +227,17 @@ func notice(p *isolate.Policy, why error) string {
 		return ""
 	}
 	return fmt.Sprintf("runs as root, which cannot be made another user here (%v): the hidden paths and the read-only mounts hold, but every other file that root can read can be read inside", cause(why))
+}
+
+// unwatched is what a person should know of a wall that watches for less than it should.
+func unwatched(w *isolate.Wall) string {
+	if len(w.Unwatched) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("commands may make %d files that programs outside run or obey without it being told, the first of them %s: there are too many writable directories", len(w.Unwatched), w.Unwatched[0])
+}
+
+// joined is one notice of those that are not empty.
+func joined(notices ...string) string {
+	return strings.Join(slices.DeleteFunc(notices, func(text string) bool { return text == "" }), "; ")
 }

@@ -149,10 +149,10 @@ func (b *backend) Provision(ctx context.Context, s *spec.Spec, o driver.Provisio
 		b.discard(ctx, root, rec)
 		// A guest that was found and ended before it said hello had come to the
 		// end of its time: its place is stopped now, and can be started. One that
-		// this call started is worth another try only if it was the machine that
-		// got in the way of the wrapper.
+		// this call started is worth another try only if it was the machine, or
+		// somebody who replaced a file, that got in the way of the wrapper.
 		const attempts = 3
-		again := !rec.Started || isolate.MountVanished(err.Error())
+		again := !rec.Started || isolate.MountVanished(err.Error()) || isolate.MountReplaced(err.Error())
 		if !again || attempt == attempts || spec.CodeOf(err) != spec.CodeUnavailable || root.Running(rec) {
 			return nil, b.whyNot(ctx, s, err)
 		}

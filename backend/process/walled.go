@@ -2,9 +2,11 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 
+	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/internal/isolate"
 	"github.com/berth-dev/berth/spec"
 )
@@ -51,17 +53,40 @@ func (w *walled) probe(ctx context.Context, t isolate.Trial) error {
 // wall tries the wall of a level for whoever runs this. Root's is to be one that runs as
 // somebody else: keep is why that cannot be had, where another one can.
 func (b *backend) wall(ctx context.Context, level spec.Isolation) (keep, err error) {
+	return b.tried(ctx, level, b.walled.probe)
+}
+
+// tried is wall with each trial made by probe.
+func (b *backend) tried(ctx context.Context, level spec.Isolation, probe func(context.Context, isolate.Trial) error) (keep, err error) {
 	t := isolate.Trial{Bwrap: b.o.Bwrap, Jail: level == spec.IsolationJail}
 	if os.Geteuid() != 0 {
-		return nil, b.walled.probe(ctx, t)
+		return nil, probe(ctx, t)
 	}
 	dropped := t
 	dropped.Drop = true
-	keep = b.walled.probe(ctx, dropped)
+	if keep = probe(ctx, dropped); keep == nil {
+		keep = b.canIdmap()
+	}
 	if spec.CodeOf(keep) != spec.CodeUnsupported {
 		return nil, keep
 	}
-	return keep, b.walled.probe(ctx, t)
+	return keep, probe(ctx, t)
+}
+
+// canIdmap returns why no path can be shown with another owner here: each of root's places
+// needs that for its state, which belongs to root.
+func (b *backend) canIdmap() error {
+	path, err := isolate.Find(b.o.Bwrap)
+	if err == nil {
+		err = b.idmap.Try([]string{path, "--version"})
+	}
+	switch {
+	case errors.Is(err, idmap.ErrUnable):
+		return &spec.Error{Code: spec.CodeUnsupported, Err: err}
+	case err != nil && spec.CodeOf(err) != spec.CodeUnsupported:
+		return &spec.Error{Code: spec.CodeUnavailable, Err: err}
+	}
+	return err
 }
 
 // sameFile reports whether a file, so far as its attributes tell, is what it was.

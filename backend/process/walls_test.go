@@ -40,7 +40,7 @@ var guardStops = []string{
 	"SeeProcess", "ReadProcess", "ReadProcessMemory", "TraceProcess", "SignalProcess",
 	"ReadGuest", "ReadGuestMemory", "ReplaceGuest", "TraceGuest", "EndGuest",
 	"WriteSettings", "WriteSysrq", "WriteSys", "OpenDisk", "MakeDevice", "Mount", "UserNamespace", "ChangeRoot", "IoUring",
-	"Privileges", "Capabilities", "Terminal",
+	"Privileges", "Capabilities", "Terminal", "Setuid", "LimitGuest",
 }
 
 // TestWalls defends: each level stops what it says that it stops, for root and for an
@@ -63,7 +63,7 @@ func TestWalls(t *testing.T) {
 				want := map[string]drivertest.Verdict{"ReadWorkdir": drivertest.WallOpen, "WriteWorkdir": drivertest.WallOpen, "MakeHook": drivertest.WallReported}
 				if level == spec.IsolationNone {
 					want = map[string]drivertest.Verdict{}
-					for _, name := range []string{"ReadKeys", "ReadHome", "WriteHome", "WriteHook", "LoopbackOpened", "AbstractOpened", "SocketTmp", "SeeProcess", "TraceProcess", "SignalProcess", "EndGuest"} {
+					for _, name := range []string{"ReadKeys", "ReadHome", "WriteHome", "WriteHook", "LoopbackOpened", "AbstractOpened", "SocketTmp", "SeeProcess", "TraceProcess", "SignalProcess", "EndGuest", "Setuid", "LimitGuest"} {
 						want[name] = drivertest.WallOpen
 					}
 				}

@@ -96,7 +96,7 @@ var laws = []law{
 	{"files/internal/feed", []string{"files"}, nil, "feed is a queue of events and nothing of who sees them"},
 	{"files/localfs", []string{"spec", "files", "files/internal/source", "files/localfs/internal/"}, []string{"golang.org/x/sys/"}, "localfs is linked by the guest: spec, files and x/sys only"},
 	{"files/localfs/internal/sys", nil, []string{"golang.org/x/sys/"}, "sys is system calls: x/sys only"},
-	{"files/localfs/internal/beneath", []string{"spec", "files/localfs/internal/sys"}, []string{"golang.org/x/sys/"}, "beneath knows paths and descriptors, not files"},
+	{"files/localfs/internal/beneath", []string{"spec", "files/localfs/internal/sys", "internal/openat2"}, []string{"golang.org/x/sys/"}, "beneath knows paths and descriptors, not files"},
 	{"files/localfs/internal/kernelfile", []string{"spec", "files/localfs/internal/sys"}, []string{"golang.org/x/sys/"}, "kernelfile knows descriptors and what the kernel makes up"},
 	{"files/localfs/internal/watch", []string{"spec", "files", "files/internal/feed", "files/localfs/internal/beneath", "files/localfs/internal/sys"}, []string{"golang.org/x/sys/"}, "watch knows descriptors and the kernel's events, not names that lead to them"},
 	{"files/memfs", []string{"spec", "files", "files/internal/source", "files/internal/feed"}, nil, "memfs is a reference: spec and files only"},

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/berth-dev/berth/spec"
@@ -27,6 +28,18 @@ type Group struct {
 	Dirs []string
 	// Memory is that with the memory controller; "": there is none.
 	Memory string
+	// Hold, if not nil, keeps a scope of systemd, which ends when nothing is in it: the
+	// caller closes it when a process has joined the group.
+	Hold *os.File
+	// Mover is what Join needs to join it, if anything: a program of this machine.
+	Mover string
+}
+
+// close lets go of a group that is to be removed.
+func (g Group) close() {
+	if g.Hold != nil {
+		g.Hold.Close()
+	}
 }
 
 // Kind is one kind of limit.

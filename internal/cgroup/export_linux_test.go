@@ -54,3 +54,15 @@ func (h *Host) Kinds() []Kind {
 	}
 	return out
 }
+
+// WithScopes has systemd's part done by fn, as if it ran the machine.
+func (h *Host) WithScopes(fn func(name string, properties []string) (string, *os.File, error)) *Host {
+	h.scope = fn
+	return h
+}
+
+// Scopes reports whether groups are scopes of systemd here.
+func (h *Host) Scopes() bool { return h.scope != nil && h.at[CPU].unified }
+
+// Unified reports whether a kind is limited by v2 here.
+func (h *Host) Unified(k Kind) bool { return h.at[k].unified }

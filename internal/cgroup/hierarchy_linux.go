@@ -19,11 +19,16 @@ type Host struct {
 
 	// The kernel's part in making and removing a directory; tests have files there.
 	mkdir, rmdir func(dir string) error
+
+	// scope starts a scope of systemd, which this process may move what it starts to: see
+	// startScope. It is nil where systemd does not run the machine.
+	scope func(name string, properties []string) (path string, hold *os.File, err error)
 }
 
 // hierarchy is a tree of groups that holds one controller.
 type hierarchy struct {
 	unified bool   // v2
+	root    string // the group that is seen there
 	mount   string // where it is mounted
 	own     string // the directory of this process's own group
 }
@@ -38,7 +43,11 @@ func Discover() (*Host, error) {
 	if err != nil {
 		return nil, &spec.Error{Code: spec.CodeUnsupported, Err: err}
 	}
-	return discover(string(mounts), string(membership)), nil
+	h := discover(string(mounts), string(membership))
+	if _, err := os.Stat(booted); err == nil {
+		h.scope = startScope
+	}
+	return h, nil
 }
 
 // discover is Discover of what proc_pid_mountinfo(5) and cgroups(7) describe.
@@ -62,7 +71,7 @@ func discover(mountinfo, membership string) *Host {
 			if !ok || !in || !m.has(k, own) {
 				continue
 			}
-			h.at[k] = hierarchy{m.unified, m.point, own}
+			h.at[k] = hierarchy{m.unified, m.root, m.point, own}
 		}
 	}
 	return h

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // The bounds on a search for a group by its name.
@@ -11,7 +12,7 @@ const (
 	maxDepth    = 12
 )
 
-// Lookup finds the directories of a group called name in all hierarchies, wherever they
+// Lookup finds the directories of a group called name, also as a scope, in all hierarchies, wherever they
 // are: for a group whose maker did not come to write down where it had made it. It looks
 // at no more than 8192 groups in each hierarchy.
 func (h *Host) Lookup(name string) []string {
@@ -34,7 +35,7 @@ func (h *Host) Lookup(name string) []string {
 					break
 				}
 				for _, child := range children(dir) {
-					if filepath.Base(child) == name {
+					if strings.TrimSuffix(filepath.Base(child), scopeSuffix) == name {
 						out = append(out, child)
 					} else {
 						next = append(next, child)

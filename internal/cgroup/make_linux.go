@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/spec"
 )
@@ -28,6 +31,7 @@ func (h *Host) Make(name string, l spec.Limits) (Group, error) {
 	var g Group
 	err := h.make(&g, name, l)
 	if err != nil {
+		g.close()
 		return Group{}, errors.Join(err, h.removeAll(g.Dirs))
 	}
 	return g, nil
@@ -35,7 +39,7 @@ func (h *Host) Make(name string, l spec.Limits) (Group, error) {
 
 func (h *Host) make(g *Group, name string, l spec.Limits) error {
 	for _, batch := range h.batches(l) {
-		dir, err := h.place(name, batch)
+		dir, err := h.place(g, name, batch, l)
 		if err != nil {
 			return err
 		}
@@ -80,8 +84,18 @@ func (h *Host) batches(l spec.Limits) []batch {
 	return out
 }
 
-// place makes the directory of a batch.
-func (h *Host) place(name string, b batch) (string, error) {
+// place makes the directory of a batch. Among the groups that systemd keeps, only those
+// that it has made itself keep their limits: it takes a controller away from the others
+// when none of its units needs it any more. So it is asked first.
+func (h *Host) place(g *Group, name string, b batch, l spec.Limits) (string, error) {
+	var scopeErr error
+	if b.unified && h.scope != nil {
+		dir, err := h.makeScope(g, name, b, l)
+		if err == nil {
+			return dir, nil
+		}
+		scopeErr = err
+	}
 	var first error
 	for _, parent := range b.parents() {
 		err := h.placeIn(parent, name, b)
@@ -92,15 +106,41 @@ func (h *Host) place(name string, b batch) (string, error) {
 			first = err
 		}
 	}
-	hint := "run as root, or where a part of the control groups is this user's, as below a systemd user manager (systemd-run --user --scope -p Delegate=yes berth ...)"
+	hint := "run as root, or where a part of the control groups is this user's"
 	if os.Geteuid() == 0 {
 		hint = "the control groups of this machine are not writable here, as in a container: set the limit where that is started"
 	}
-	return "", refuse(b.kinds[0], fmt.Sprintf("no control group can be made by uid %d: %v", os.Geteuid(), first), hint)
+	reason := fmt.Sprintf("no control group can be made by uid %d: %v", os.Geteuid(), first)
+	kind := b.kinds[0]
+	if scopeErr != nil {
+		reason += "; and no scope of systemd: " + causeOf(scopeErr)
+		hint = cmp.Or(spec.HintOf(scopeErr), hint)
+	}
+	if e, ok := errors.AsType[*lower](scopeErr); ok {
+		hint = e.hint()
+		if slices.Contains(b.kinds, e.kind) {
+			kind = e.kind
+		}
+	}
+	return "", refuse(kind, reason, hint)
+}
+
+// causeOf is the text of an error without its code and its hint.
+func causeOf(err error) string {
+	if e, ok := errors.AsType[*spec.Error](err); ok && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
 }
 
 func (h *Host) placeIn(parent, name string, b batch) error {
 	if b.unified {
+		if file := filepath.Join(parent, "cgroup.subtree_control"); unix.Access(file, unix.W_OK) != nil {
+			return fmt.Errorf("%s may not be written", file)
+		}
+		if inhabited(parent) {
+			return fmt.Errorf("%s has processes of its own, and so can have no limited groups below it", parent)
+		}
 		if err := enable(parent, b.kinds); err != nil {
 			return err
 		}
@@ -115,6 +155,14 @@ func (h *Host) placeIn(parent, name string, b batch) error {
 	return err
 }
 
+// inhabited reports whether processes are right in a v2 group, for which no child of it
+// can have any where controllers are handed down: with those of pids and cpu alone the
+// kernel takes it for a group of threads, and lets nobody join. The topmost group of the
+// machine, which has no type, is another matter.
+func inhabited(dir string) bool {
+	return len(words(filepath.Join(dir, "cgroup.type"))) > 0 && len(words(filepath.Join(dir, "cgroup.procs"))) > 0
+}
+
 // Probe makes and removes a group with every limit, or else one for each, and returns why there is none
 // of a kind.
 func (h *Host) Probe(ctx context.Context) map[Kind]error {
@@ -126,6 +174,7 @@ func (h *Host) Probe(ctx context.Context) map[Kind]error {
 		_, _ = rand.Read(random[:]) // never fails
 		g, err := h.Make(Prefix+"probe-"+hex.EncodeToString(random[:]), l)
 		if err == nil {
+			g.close()
 			err = h.removeAll(g.Dirs)
 		}
 		return err

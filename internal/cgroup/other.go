@@ -27,3 +27,6 @@ func (h *Host) Probe(context.Context) map[Kind]error {
 func (h *Host) Make(string, spec.Limits) (Group, error) {
 	return Group{}, refuse(Memory, "control groups exist on linux only", "")
 }
+
+// Join joins none.
+func Join(string, string) error { return refuse(Memory, "control groups exist on linux only", "") }

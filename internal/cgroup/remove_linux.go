@@ -1,13 +1,16 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +34,7 @@ func (h *Host) Remove(name string, dirs []string) error {
 		switch err := unix.Statfs(dir, &st); {
 		case err != nil:
 			continue
-		case filepath.Base(dir) != name, st.Type != unix.CGROUP_SUPER_MAGIC && st.Type != unix.CGROUP2_SUPER_MAGIC:
+		case strings.TrimSuffix(filepath.Base(dir), scopeSuffix) != name, st.Type != unix.CGROUP_SUPER_MAGIC && st.Type != unix.CGROUP2_SUPER_MAGIC:
 			return &spec.Error{Code: spec.CodeInternal, Path: dir, Err: errors.New("this is no control group of the place")}
 		}
 		ours = append(ours, dir)
@@ -45,7 +48,11 @@ func (h *Host) removeAll(dirs []string) error {
 	for _, dir := range dirs {
 		end := time.Now().Add(removeTime)
 		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-			last = h.removeTree(dir)
+			if strings.HasSuffix(dir, scopeSuffix) {
+				last = h.endScope(dir, time.Until(end) < removeTime/2)
+			} else {
+				last = h.removeTree(dir)
+			}
 			if last == nil || time.Now().After(end) {
 				break
 			}
@@ -55,6 +62,31 @@ func (h *Host) removeAll(dirs []string) error {
 		if last != nil {
 			return &spec.Error{Code: spec.CodeUnavailable, Path: dir, Err: fmt.Errorf("the control group cannot be removed: %w", last)}
 		}
+	}
+	return nil
+}
+
+// endScope returns an error while systemd has not removed a scope. That is left to it: it
+// learns of the end of the last process from the directory, and without that might believe
+// for ever that the scope is in use. When it is late it is told, and what it does not know
+// is removed as any group.
+func (h *Host) endScope(dir string, late bool) error {
+	there := func() bool {
+		_, err := os.Lstat(dir)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if late && there() {
+		if path, err := exec.LookPath("systemctl"); err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+			defer cancel()
+			_ = systemd(ctx, path, "stop", filepath.Base(dir)).Run() // the directory tells
+		}
+		if there() {
+			return h.removeTree(dir)
+		}
+	}
+	if there() {
+		return errors.New("systemd has not removed it")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -52,6 +53,21 @@ func (m *Mapper) Attach(id Identity, paths, program []string) error {
 		}
 	}
 	return nil
+}
+
+// Try returns ErrUnable where Attach cannot even begin here: where no user namespace can be
+// made. program is as for Attach. It is asked of the kernel until it has worked once.
+func (m *Mapper) Try(program []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users != nil {
+		return nil
+	}
+	// The process that a namespace is made for ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const nobody = 65534
+	return m.ready(Identity{nobody, nobody}, program)
 }
 
 // clone copies the mount of path, with those below it, and maps the copy.

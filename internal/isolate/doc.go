@@ -18,17 +18,22 @@
 // directories on the way to what is hidden, protected or writable cannot be moved or
 // removed, and a path is refused that leads to such a thing by a symbolic link which a
 // command can replace. Of the repository of a linked worktree, hooks and configuration
-// that exist are read-only, and so is all that it keeps of the other worktrees that it has.
+// that exist are read-only, those of the worktree's own submodules too, and so is all that it
+// keeps of the other worktrees that it has. A workdir is followed once, and what is mounted is
+// told to the program by its number: a name that a command of another sandbox changes while
+// this one is built leads nowhere, for the program then does not serve.
 //
 // # What programs outside obey
 //
 // In the workdir and in every root that was asked for, what programs outside run or obey
 // without being asked is read-only where it exists: the configuration and the hooks of a
-// git repository, also where core.hooksPath says that they are, and of its submodules; the
+// git repository, also where core.hooksPath says that they are, and of its submodules at any
+// depth and in its other worktrees, or where there are too many, all that it keeps of them; the
 // settings of editors, agents, hook managers and environment managers; and, where a home
 // directory lies in a root, what shells and sessions run when they start. The names that do
 // not exist are Wall.Absent: nothing keeps a command from making them, and the guest tells
-// when one has.
+// when one has; what appears after the last command is told when the next place starts. For
+// Wall.Unwatched there is no room.
 //
 // This has its price. A commit works; `git config`, `git remote add`, a branch that is to
 // track another and the end of `git push -u` fail where they write .git/config, and so does

@@ -29,11 +29,16 @@ func Guard(p Policy, argv []string) (Wall, error) {
 	if err != nil {
 		return Wall{}, err
 	}
-	return l.build(&p, slices.Concat(base(), resolver(p.Network)), argv), nil
+	return l.build(&p, slices.Concat(base(), resolver(p.Network)), argv)
 }
 
 // build puts the layout's own mounts after those of the level.
-func (l *layout) build(p *Policy, mounts, argv []string) Wall {
+func (l *layout) build(p *Policy, mounts, argv []string) (Wall, error) {
+	own, bound := l.mounts()
+	pins, err := pinned(bound)
+	if err != nil {
+		return Wall{}, err
+	}
 	args := l.namespaces(p.Network)
 	if p.InfoFD != 0 {
 		args = append(args, "--info-fd", strconv.Itoa(p.InfoFD))
@@ -42,7 +47,7 @@ func (l *layout) build(p *Policy, mounts, argv []string) Wall {
 	if l.drop != nil { // the wrapper makes it for who starts it
 		args = append(args, "--perms", "1777", "--tmpfs", "/dev/shm")
 	}
-	args = append(args, l.mounts()...)
+	args = append(args, own...)
 	inside := l.program
 	if l.shadowed(l.program) || l.closed(l.program) != "" {
 		inside = programInside
@@ -52,7 +57,7 @@ func (l *layout) build(p *Policy, mounts, argv []string) Wall {
 		args = append(args, "--remount-ro", dir)
 	}
 	w := Wall{
-		Path: p.Bwrap, Writable: l.writable(), Sealed: l.sealed(), Absent: l.absent, Drop: l.drop, Own: l.given(), Idmapped: l.mapped(), Detach: mountsShared(),
+		Path: p.Bwrap, Writable: l.writable(), Sealed: l.sealed(), Absent: l.absent, Unwatched: l.unwatched, Drop: l.drop, Own: l.given(), Idmapped: l.mapped(), Detach: mountsShared(),
 	}
 	for _, h := range l.hidden {
 		w.Hidden = append(w.Hidden, h.path)
@@ -62,14 +67,14 @@ func (l *layout) build(p *Policy, mounts, argv []string) Wall {
 			w.Hidden = append(w.Hidden, o.path)
 		}
 	}
-	w.Args = slices.Concat(args, []string{"--chdir", "/", "--", inside}, argv, []string{"--walled"}, w.identify())
+	w.Args = slices.Concat(args, []string{"--chdir", "/", "--", inside}, argv, []string{"--walled"}, w.identify(), pins)
 	for _, path := range w.Absent {
 		w.Args = append(w.Args, "--absent", path)
 	}
 	if p.Confine {
 		w.Args = append(w.Args, "--confine")
 	}
-	return w
+	return w, nil
 }
 
 // base are the mounts of every guard.

@@ -1,6 +1,7 @@
 package isolate_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +74,9 @@ var kernelMount = regexp.MustCompile(`--ro-bind /proc/(acpi|driver|dynamic_debug
 // absent is a name that is watched for.
 var absent = regexp.MustCompile(` --absent \S+`)
 
+// mounted is what lies at a path that is mounted.
+var mounted = regexp.MustCompile(` --mounted \S+`)
+
 // ordinary is a user who is not root.
 const ordinary = 1000
 
@@ -79,6 +84,7 @@ const ordinary = 1000
 // and on which names there are that programs obey.
 func arguments(w isolate.Wall, root string) string {
 	text := strings.ReplaceAll(strings.Join(w.Args, " "), root, "$T")
+	text = mounted.ReplaceAllString(text, "")
 	return absent.ReplaceAllString(kernelMount.ReplaceAllString(text, ""), "")
 }
 
@@ -195,7 +201,7 @@ var guardCases = []struct {
 	},
 	{
 		name: "what programs outside obey is read-only, and the way to it cannot be moved away",
-		tree: []string{"w/.git/config", "w/.git/hooks/", "w/.git/modules/m/hooks/", "w/.envrc", "w/.vscode/tasks.json", "bin/guest"},
+		tree: []string{"w/.git/config", "w/.git/hooks/", "w/.git/modules/m/HEAD", "w/.git/modules/m/hooks/", "w/.envrc", "w/.vscode/tasks.json", "bin/guest"},
 		policy: func(r string) isolate.Policy {
 			return isolate.Policy{Workdir: r + "/w", Program: r + "/bin/guest"}
 		},
@@ -423,16 +429,69 @@ func TestOptionalRootByLink(t *testing.T) {
 	}
 }
 
-// TestCheckWorkdir defends: a workdir is not believed where a command can have put a link
-// that leads out.
-func TestCheckWorkdir(t *testing.T) {
+// TestResolveWorkdir defends: a workdir is not believed where a command can have put a link
+// that leads out, and else is followed to its end.
+func TestResolveWorkdir(t *testing.T) {
 	root := tree(t, "tmp/out -> ../victim", "tmp/in -> real", "tmp/real/deep/", "victim/deep/", "link -> victim")
 	roots := at(root, "tmp", "none")
-	for name, want := range map[string]spec.Code{
-		"tmp/out": spec.CodeInvalid, "tmp/out/deep": spec.CodeInvalid, "tmp/in": "", "tmp/in/deep": "", "link": "", "victim": "", "none": "",
+	for name, want := range map[string]string{
+		"tmp/out": "", "tmp/out/deep": "", "tmp/in": "tmp/real", "tmp/in/deep": "tmp/real/deep", "link": "victim", "victim": "victim", "none": "none",
 	} {
-		if err := isolate.CheckWorkdir(filepath.Join(root, name), roots); spec.CodeOf(err) != want {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		got, err := isolate.ResolveWorkdir(filepath.Join(root, name), roots)
+		if want == "" && spec.CodeOf(err) != spec.CodeInvalid || want != "" && (err != nil || got != filepath.Join(root, want)) {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
+// TestSwapped defends: a workdir that was resolved is not followed again, in a jail too, and
+// nothing that is writable in a jail is reached by a link which a command of a guard can
+// have put into a directory for temporary files.
+func TestSwapped(t *testing.T) {
+	root := tree(t, "tmp/b -> x", "tmp/x/proj -> ../../victim", "victim/", "w/", "link -> w", "guest")
+	for name, p := range map[string]isolate.Policy{
+		"the workdir":              {Workdir: root + "/tmp/b/proj"},
+		"a workdir elsewhere":      {Workdir: root + "/link"},
+		"a writable root":          {Workdir: root + "/w", WritableRoots: at(root, "tmp/b/proj")},
+		"the program":              {Workdir: root + "/w", Program: root + "/tmp/x/proj/guest"},
+		"the directory for places": {Workdir: root + "/w", State: root + "/tmp/b/proj"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, root+"/victim/guest", "")
+			p.EUID, p.Temporary = ordinary, at(root, "tmp")
+			if p.Program == "" {
+				p.Program = root + "/guest"
+			}
+			for level, wall := range map[string]func(isolate.Policy, []string) (isolate.Wall, error){"guard": isolate.Guard, "jail": isolate.Jail} {
+				if w, err := wall(p, nil); spec.CodeOf(err) != spec.CodeInvalid {
+					t.Errorf("%s: %v, %q", level, err, w.Writable)
+				}
+			}
+		})
+	}
+}
+
+// TestMounted defends: the program is told which file or directory is to lie at each path
+// that is mounted, as the kernel numbers them.
+func TestMounted(t *testing.T) {
+	root := tree(t, "w/.git/hooks/", "w/.envrc", "w/sub/", "guest")
+	wall, err := isolate.Guard(isolate.Policy{EUID: ordinary, Workdir: root + "/w", WritableRoots: at(root, "w/sub"), Program: root + "/guest"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for i, arg := range wall.Args {
+		if arg == "--mounted" {
+			told[wall.Args[i+1]] = true
+		}
+	}
+	for _, path := range at(root, "w", "w/.git", "w/.git/hooks", "w/.envrc", "w/sub") {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(path, &st); err != nil {
+			t.Fatal(err)
+		}
+		if !told[fmt.Sprintf("%d:%d:%s", st.Dev, st.Ino, path)] {
+			t.Errorf("the program is not told of %s: %v", path, told)
 		}
 	}
 }

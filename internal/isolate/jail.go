@@ -38,7 +38,7 @@ func Jail(p Policy, argv []string) (Wall, error) {
 	for _, dir := range p.Shown {
 		mounts = append(append(mounts, passage(dir)...), "--ro-bind", dir, dir)
 	}
-	return l.build(&p, mounts, argv), nil
+	return l.build(&p, mounts, argv)
 }
 
 // system are the mounts of every jail, with the files of etc.

@@ -26,6 +26,7 @@ type layout struct {
 	nested    []string // writable because they lie in a root, and asked for by name
 	asked     []string // the roots and nested ones that were asked for by name
 	revealed  []string // writable, within state
+	shared    []string // for temporary files: a guard writes there, though this may be none
 	idmapped  []string // of these, where what is root's is to be the sandbox's
 	system    []string // in jail: read-only
 	emptied   []string // empty, but for what is to be reached in them
@@ -36,6 +37,7 @@ type layout struct {
 	protected []string // read-only within a writable root
 	obeyed    []string // so too, but for a root that was asked for in it
 	absent    []string
+	unwatched []string // of those that are absent, for want of room
 }
 
 // own is a directory that is empty at the start, and the sandbox's own.

@@ -29,8 +29,9 @@ const (
 
 // mounts are the arguments for everything that differs from the level's base. One mount
 // covers another that lies within it and comes before it: so the outer comes first, and
-// where one is to hold for all that lies within, those are left out.
-func (l *layout) mounts() []string {
+// where one is to hold for all that lies within, those are left out. bound are the paths
+// that are mounted at themselves.
+func (l *layout) mounts() (args, bound []string) {
 	var all []mount
 	add := func(r rank, paths []string, args func(path string) []string) {
 		for _, path := range paths {
@@ -58,13 +59,16 @@ func (l *layout) mounts() []string {
 	}
 	slices.SortFunc(all, func(a, b mount) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(b.rank, a.rank)) })
 	all = slices.CompactFunc(all, func(a, b mount) bool { return a.path == b.path })
-	var args []string
 	for _, m := range all {
-		if m.rank == rankHidden || !slices.ContainsFunc(l.hidden, func(h mask) bool { return within(m.path, h.path) }) {
-			args = append(args, m.args...)
+		if m.rank != rankHidden && slices.ContainsFunc(l.hidden, func(h mask) bool { return within(m.path, h.path) }) {
+			continue
+		}
+		args = append(args, m.args...)
+		if m.args[len(m.args)-2] == m.path {
+			bound = append(bound, m.path)
 		}
 	}
-	return args
+	return args, bound
 }
 
 // passages lists the directories that lead to a mount on a file system of the sandbox. The

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // inTree are what programs outside run, or obey without being asked, of a directory in
@@ -14,7 +15,7 @@ import (
 // environment of a shell that enters it. A "*" stands for any name.
 var inTree = []string{
 	".git/config", ".git/config.worktree", ".git/commondir", ".git/hooks",
-	".git/modules/*/config", ".git/modules/*/hooks", ".git/worktrees/*/commondir", ".git/worktrees/*/config.worktree",
+	".git/worktrees/*/commondir", ".git/worktrees/*/config.worktree",
 	".githooks", ".husky", ".lefthook.yml", "lefthook.yml", ".pre-commit-config.yaml",
 	".devcontainer", ".idea", ".vscode", ".zed",
 	".claude", ".codex", ".cursor", ".gemini", ".mcp.json",
@@ -36,8 +37,8 @@ const (
 	maxMatches = 32
 	// maxConfigBytes bounds what is read of the configuration of a repository.
 	maxConfigBytes = 256 << 10
-	// maxAbsent bounds how many names are watched for.
-	maxAbsent = 256
+	// maxAbsent is how many names are watched for: as many as the program takes.
+	maxAbsent = 1024
 )
 
 // resolveObeyed finds what programs outside obey in the roots that were asked for, and in
@@ -46,6 +47,10 @@ func (l *layout) resolveObeyed(p *Policy) {
 	for _, root := range l.asked {
 		for _, name := range inTree {
 			l.obey(root, name)
+		}
+		l.obeyModules(root, ".git/modules")
+		for _, dir := range entriesOf(filepath.Join(root, ".git/worktrees")) {
+			l.obeyModules(root, filepath.Join(".git/worktrees", dir, "modules"))
 		}
 		if dir := hooksPath(root); dir != "" {
 			l.obey(root, dir)
@@ -64,7 +69,9 @@ func (l *layout) resolveObeyed(p *Policy) {
 	l.obeyed = slices.Compact(l.obeyed)
 	slices.Sort(l.absent)
 	l.absent = slices.Compact(l.absent)
-	l.absent = l.absent[:min(len(l.absent), maxAbsent)]
+	if kept := min(len(l.absent), maxAbsent); kept < len(l.absent) {
+		l.unwatched, l.absent = l.absent[kept:], l.absent[:kept]
+	}
 }
 
 // obey adds what name is in dir.
@@ -74,18 +81,27 @@ func (l *layout) obey(dir, name string) {
 		l.obeyOne(dir, name)
 		return
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, parent))
-	switch {
-	case err != nil:
-	case len(entries) > maxMatches:
+	names := entriesOf(filepath.Join(dir, parent))
+	if len(names) > maxMatches {
 		l.obeyOne(dir, parent)
-	default:
-		for _, entry := range entries {
-			if path := filepath.Join(dir, parent, entry.Name(), rest); exists(path) {
-				l.obeyOne(dir, strings.TrimPrefix(path, dir+"/"))
-			}
-		}
+		return
 	}
+	for _, name := range names {
+		l.obeyOne(dir, filepath.Join(parent, name, rest))
+	}
+}
+
+// entriesOf returns the names in a directory: none where it cannot be read.
+func entriesOf(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, entry := range entries {
+		out = append(out, entry.Name())
+	}
+	return out
 }
 
 func (l *layout) obeyOne(dir, name string) {
@@ -150,6 +166,11 @@ func hooksPath(root string) string {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// isMissing reports whether an error says that there is nothing.
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func isFile(path string) bool {

@@ -10,7 +10,7 @@ import (
 type Policy struct {
 	// Bwrap is the wrapper's path.
 	Bwrap string
-	// Workdir is writable; it must exist.
+	// Workdir is writable; it must exist, and no link is in its name.
 	Workdir string
 	// WritableRoots are writable beside it; each must be a directory.
 	WritableRoots []string
@@ -79,8 +79,9 @@ type Wall struct {
 	// one, but the kernel does when somebody outside replaces what lies there.
 	Sealed []string
 	// Absent are names in the writable roots that programs outside would obey, and
-	// that do not exist: the program is told to watch for them.
-	Absent []string
+	// that do not exist: the program is told to watch for them. Unwatched are those for
+	// which there is no room; a person should know.
+	Absent, Unwatched []string
 	// Drop is the user that the program, which root starts, is told to become; nil:
 	// it stays who it is. Own are the directories that it is told to give to that
 	// user first; each lies on a file system of this sandbox.

@@ -82,6 +82,12 @@ func MountVanished(said string) bool {
 		(strings.Contains(said, "No such file or directory") || strings.Contains(said, "Invalid argument"))
 }
 
+// MountReplaced reports whether what the program in a wall said means that what was to be
+// mounted is not what is, since it was replaced in between: see Wall.
+func MountReplaced(said string) bool {
+	return strings.Contains(said, "the wall is not as it was planned") && strings.Contains(said, "was replaced while it was built")
+}
+
 // arguments are those of a wall with nothing of anybody's in it, round the wrapper itself:
 // the one program that is there for certain.
 func (t Trial) arguments(path string) []string {
@@ -111,6 +117,7 @@ func (t Trial) name() string {
 func (t Trial) run(ctx context.Context, path string) error {
 	cmd := exec.CommandContext(ctx, path, t.arguments(path)...)
 	cmd.Dir = "/"
+	cmd.Env = []string{} // what this program's makes others load may lie where commands write
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = time.Second

@@ -74,14 +74,15 @@ func (d directories) trace(path string) (way, error) {
 	return w, nil
 }
 
-// CheckWorkdir refuses, with CodeInvalid, a working directory that is reached through a
-// symbolic link in one of the roots that commands can write: the link may be theirs.
-// Where it leads within that root, it gains them nothing. What does not exist is passed
-// over.
-func CheckWorkdir(dir string, roots []string) error {
+// ResolveWorkdir returns where a working directory leads to, which is followed once: from
+// then on the answer is used, and no link is followed. It refuses, with CodeInvalid, one
+// that is reached through a symbolic link in one of the roots that commands can write: the
+// link may be theirs. Where it leads within that root, it gains them nothing. What does not
+// exist is returned as it is.
+func ResolveWorkdir(dir string, roots []string) (string, error) {
 	w, err := trace(dir)
-	if err != nil || len(w.links) == 0 {
-		return nil
+	if err != nil {
+		return dir, nil // its use says why
 	}
 	l := &layout{}
 	for _, path := range roots {
@@ -89,7 +90,7 @@ func CheckWorkdir(dir string, roots []string) error {
 			l.roots = append(l.roots, root.target)
 		}
 	}
-	return l.checkRoot(w)
+	return w.target, l.checkRoot(w)
 }
 
 // resolveRoots finds the writable roots, without those that lie in another one.
@@ -99,6 +100,11 @@ func (l *layout) resolveRoots(p *Policy) error {
 	if !l.jail {
 		optional = slices.Concat(optional, p.Temporary)
 	}
+	for _, path := range p.Temporary {
+		if w, err := trace(path); err == nil {
+			l.shared = append(l.shared, w.target)
+		}
+	}
 	var asked []way
 	for i, path := range slices.Concat([]string{p.Workdir}, p.WritableRoots, optional) {
 		root, err := resolveRoot(path)
@@ -107,6 +113,8 @@ func (l *layout) resolveRoots(p *Policy) error {
 			return err
 		case err != nil:
 			continue
+		case i == 0 && len(root.links) > 0:
+			return swapped("the working directory", root, root.links[0])
 		case i < required:
 			asked = append(asked, root)
 		case l.checkRoot(root) != nil:
@@ -169,12 +177,16 @@ func (l *layout) rootOf(path string) string {
 	return holding(l.roots, path)
 }
 
-// holder returns the writable root that holds path, or "".
+// holder returns what commands can write, of this sandbox or of another one, that holds
+// path, or "".
 func (l *layout) holder(path string) string {
 	if root := holding(l.revealed, path); root != "" || (l.state != "" && within(path, l.state)) {
 		return root
 	}
-	return l.rootOf(path)
+	if root := l.rootOf(path); root != "" {
+		return root
+	}
+	return holding(l.shared, path)
 }
 
 func holding(roots []string, path string) string {

@@ -62,6 +62,7 @@ func Worktree(dir string, homes, writable []string) Repository {
 	for _, name := range []string{"commondir", "config.worktree", "gitdir"} {
 		r.Protected = append(r.Protected, filepath.Join(gitDir, name))
 	}
+	r.Protected = append(r.Protected, protectedModules(filepath.Join(gitDir, "modules"))...)
 	all := filepath.Dir(gitDir)
 	others, err := os.ReadDir(all)
 	if err != nil || len(others) > maxWorktrees {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -80,8 +81,8 @@ func (r *Root) dial(ctx context.Context, rec *Record) (net.Conn, error) {
 func notFound(text string) error { return spec.New(spec.CodeNotFound, text) }
 
 // running reports whether the guest of rec is alive, or may be: what cannot be told, by a
-// host without descriptors, is not taken for dead. One whose pid means nothing here is
-// asked.
+// host without descriptors, is not taken for dead. One whose pid means nothing here, or that
+// /proc hides, is asked.
 func (r *Root) running(rec *Record) bool {
 	if rec.PID == 0 {
 		return false
@@ -96,6 +97,9 @@ func (r *Root) running(rec *Record) bool {
 		return r.answers(context.Background(), rec.ID)
 	}
 	runs, err := proc{rec.PID, rec.StartTicks}.runs()
+	if errors.Is(err, procstat.ErrHidden) {
+		return r.answers(context.Background(), rec.ID)
+	}
 	return runs || err != nil
 }
 

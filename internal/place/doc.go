@@ -7,6 +7,7 @@
 //	<Dir>/<id>/sock        the guest's listener: made here, inherited by the guest
 //	<Dir>/<id>/guest.log   what the guest said on its stderr since its last start
 //	<Dir>/<id>/workspace/  the workdir of a place whose spec names none
+//	<Dir>/made/<id>        what appeared in a place that has ended, to be told at the next start
 //
 // # Identity
 //
@@ -21,6 +22,15 @@
 // or, without a key, a leftover that the next Owned or Provision removes. A guest
 // that was started and never recorded is found by its socket and its id.
 //
+// Where /proc hides a guest from its own user (hidepid), it runs if it answers on its
+// socket, and ends by being asked.
+//
+// # Environment
+//
+// What is started - a wrapper, the program that joins a control group, the guest - gets a
+// fixed environment. That of commands, which may hold secrets and names of libraries to be
+// loaded, is in a sealed file in memory that only the guest reads, inside.
+//
 // # Concurrency
 //
 // A Root is safe for concurrent use, within a process and between processes. The
@@ -31,7 +41,8 @@
 // A place with limits has a control group, named after its id and this state directory. It
 // is made before the guest is started and read back, joined by what is started before that
 // becomes the guest, and removed by whoever ends the place, starts it anew, or lists it
-// stopped. Where the record does not say where it is, it is looked for by its name.
+// stopped. Where the record does not say where it is, it is looked for by its name. As a scope
+// of systemd it is kept by a descriptor that goes to what is started, until that has joined.
 //
 // # Another user
 //

@@ -45,7 +45,7 @@ func (r *Root) limit(rec *Record, l *Launch) error {
 		if err != nil {
 			return err
 		}
-		rec.Groups = group.Dirs
+		rec.Groups, l.group = group.Dirs, group
 		if group.Memory != "" {
 			l.Memory = group.Memory
 			l.limits = append(l.limits, "--memory-own")
@@ -101,14 +101,21 @@ func (r *Root) tidy(rec *Record) {
 }
 
 // joined is the process that is started: it becomes the planned one, after it has joined
-// the control group of the place, under the name that spawn gives it.
-func (p *Plan) joined(name string) (path string, args []string) {
-	if len(p.groups) == 0 {
+// the control group of the place, under the name that spawn gives it. The descriptor hold,
+// if not 0, is closed then.
+func (p *Plan) joined(name string, hold int) (path string, args []string) {
+	if len(p.group.Dirs) == 0 {
 		return p.Path, p.Args
 	}
 	join := append(slices.Clone(p.Guest[1:]), "join", "--as", name)
-	for _, dir := range p.groups {
+	for _, dir := range p.group.Dirs {
 		join = append(join, "--group", dir)
+	}
+	if p.group.Mover != "" {
+		join = append(join, "--mover", p.group.Mover)
+	}
+	if hold > 0 {
+		join = append(join, "--hold-fd", strconv.Itoa(hold))
 	}
 	return p.Guest[0], slices.Concat(join, []string{"--", p.Path}, p.Args)
 }

@@ -56,8 +56,8 @@ func TestProcessRunsWithoutItsFirstThread(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("it says %q: %v", line, err)
 	}
-	p, ok := identify(cmd.Process.Pid)
-	if st, err := procstat.Read(p.pid); !ok || err != nil || st.State != 'Z' {
+	p, idErr := identify(cmd.Process.Pid)
+	if st, err := procstat.Read(p.pid); idErr != nil || err != nil || st.State != 'Z' {
 		t.Fatalf("%+v, %v: this test shows nothing", st, err)
 	}
 	if runs, err := p.runs(); !runs || err != nil {
@@ -73,5 +73,22 @@ func TestProcessRunsWithoutItsFirstThread(t *testing.T) {
 	}
 	if st, err := procstat.Read(p.pid); err != nil || st.State != 'Z' {
 		t.Errorf("it was reaped: %+v, %v; want a zombie that is known to be dead", st, err)
+	}
+}
+
+// A pid that is not that of a process, as while one is being reaped, is that of one that is
+// gone: nothing fails for it.
+func TestOpenReaped(t *testing.T) {
+	tid := make(chan int)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		tid <- syscall.Gettid()
+		<-done
+	}()
+	thread := proc{<-tid, 1}
+	if h, err := thread.open(); h != nil || err != nil {
+		t.Errorf("a thread for a process: %v, %v", h, err)
 	}
 }

@@ -15,16 +15,16 @@ import (
 )
 
 // proc is one process: a pid and the tick at which it started, so that a recycled
-// pid is another process.
+// pid is another process. Of one that /proc has never shown the ticks are 0.
 type proc struct {
 	pid   int
 	ticks uint64
 }
 
 // identify names the process that has pid now.
-func identify(pid int) (proc, bool) {
+func identify(pid int) (proc, error) {
 	st, err := procstat.Read(pid)
-	return proc{pid, st.Ticks}, err == nil
+	return proc{pid, st.Ticks}, err
 }
 
 // alive reports whether p is known to run.
@@ -34,7 +34,8 @@ func (p proc) alive() bool {
 }
 
 // runs reports whether p runs. An error says that it cannot be told: a host that has no
-// descriptors left does not see a process, and must not take it for gone.
+// descriptors left does not see a process, and must not take it for gone. It is
+// procstat.ErrHidden where it will never be told.
 func (p proc) runs() (bool, error) {
 	st, err := procstat.Read(p.pid)
 	if procstat.Vanished(err) { // or another thread has just taken the pid over, to execute a program
@@ -45,6 +46,8 @@ func (p proc) runs() (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, hostError(err)
+	case p.ticks == 0:
+		return false, procstat.ErrHidden
 	}
 	return st.Ticks == p.ticks && !st.Dead(), nil
 }
@@ -62,6 +65,11 @@ func (p proc) open() (*handle, error) {
 		return nil, nil
 	}
 	if err != nil {
+		// While a process is being reaped its pid is no process any more and not free yet:
+		// Linux 6.1 calls that an invalid argument.
+		if runs, err := p.runs(); !runs && err == nil {
+			return nil, nil
+		}
 		return nil, hostError(os.NewSyscallError("pidfd_open", err))
 	}
 	h := &handle{p, os.NewFile(uintptr(fd), "pidfd")}
@@ -203,8 +211,8 @@ func servants(dir string) []proc {
 	mark := []byte(processName(dir) + "\x00")
 	for _, pid := range processes() {
 		base := "/proc/" + strconv.Itoa(pid)
-		p, ok := identify(pid)
-		if !ok || pid == os.Getpid() {
+		p, err := identify(pid)
+		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		if args, err := os.ReadFile(base + "/cmdline"); err != nil || !bytes.HasPrefix(args, mark) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/spec"
 )
@@ -115,6 +116,9 @@ func (r *Root) endLocked(ctx context.Context, id string, rec *Record, o EndOptio
 	if err := r.endGuest(ctx, id, rec, o); err != nil {
 		return err
 	}
+	if rec != nil {
+		r.remember(rec)
+	}
 	return r.unlimit(id, rec)
 }
 
@@ -155,7 +159,7 @@ func (r *Root) endGuest(ctx context.Context, id string, rec *Record, o EndOption
 }
 
 // endUnseen ends a guest that takes connections and is no process here: it lives in
-// another pid namespace. It can only be asked; that it is gone shows in a connection
+// another pid namespace, or /proc hides it. It can only be asked; that it is gone shows in a connection
 // which it has never answered, and which the kernel closes with it.
 func (r *Root) endUnseen(ctx context.Context, id string, grace time.Duration, epoch uint64) error {
 	dir, err := openDir(r.dirOf(id))
@@ -165,8 +169,8 @@ func (r *Root) endUnseen(ctx context.Context, id string, grace time.Duration, ep
 	defer dir.Close()
 	stays := func(err error) error {
 		return &spec.Error{
-			Code: spec.CodeUnavailable, ID: id, Err: fmt.Errorf("the guest lives in another pid namespace and does not end: %w", err),
-			Hint: "end it where it was started",
+			Code: spec.CodeUnavailable, ID: id, Err: fmt.Errorf("the guest lives in another pid namespace, or is hidden by /proc, and does not end: %w", err),
+			Hint: "end it where it was started, or as root",
 		}
 	}
 	for {
@@ -232,7 +236,7 @@ func (r *Root) openUnnamed(ctx context.Context, id string) ([]*handle, error) {
 }
 
 // open gives handles on the guest of a place and its wrapper, without those that are
-// gone, and without what only a record says to be one of them.
+// gone or cannot be seen, and without what only a record says to be one of them.
 func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 	var procs []proc
 	switch boot, err := bootID(); {
@@ -246,7 +250,7 @@ func (r *Root) open(id string, rec *Record) ([]*handle, error) {
 				continue
 			}
 			ours, err := servesPlace(p, r.dirOf(id), id, rec.DropUID)
-			if err != nil {
+			if err != nil && !errors.Is(err, procstat.ErrHidden) {
 				return nil, err
 			}
 			if ours {

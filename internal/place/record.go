@@ -59,8 +59,11 @@ type Record struct {
 	// Writable and Hidden are what the wall round the guest lets commands write
 	// and hides from them, Sealed the mount points on which it stands; empty where
 	// there is no wall.
-	Writable, Hidden, Sealed []string  `json:"-"`
-	Created                  time.Time `json:"created"`
+	Writable, Hidden, Sealed []string `json:"-"`
+	// Absent are names that programs outside would run or obey, and that did not exist
+	// when the guest was started.
+	Absent  []string  `json:"-"`
+	Created time.Time `json:"created"`
 	// IdleTimeout and TTL are as provisioned; the guest enforces them.
 	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
 	TTL         time.Duration `json:"ttl_ns,omitempty"`
@@ -81,6 +84,7 @@ type recordJSON struct {
 	Writable []wire.Bytes `json:"writable,omitempty"`
 	Hidden   []wire.Bytes `json:"hidden,omitempty"`
 	Sealed   []wire.Bytes `json:"sealed,omitempty"`
+	Absent   []wire.Bytes `json:"absent,omitempty"`
 	*plainRecord
 }
 
@@ -88,7 +92,7 @@ type plainRecord Record
 
 // MarshalJSON implements json.Marshaler.
 func (r Record) MarshalJSON() ([]byte, error) {
-	return json.Marshal(recordJSON{recordVersion, wire.Bytes(r.Workdir), toBytes(r.Writable), toBytes(r.Hidden), toBytes(r.Sealed), (*plainRecord)(&r)})
+	return json.Marshal(recordJSON{recordVersion, wire.Bytes(r.Workdir), toBytes(r.Writable), toBytes(r.Hidden), toBytes(r.Sealed), toBytes(r.Absent), (*plainRecord)(&r)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It refuses what no Berth has written.
@@ -102,6 +106,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("record version %d, want %d", in.Version, recordVersion)
 	}
 	plain.Workdir, plain.Writable, plain.Hidden, plain.Sealed = string(in.Workdir), toStrings(in.Writable), toStrings(in.Hidden), toStrings(in.Sealed)
+	plain.Absent = toStrings(in.Absent)
 	if !validID(plain.ID) || !filepath.IsAbs(plain.Workdir) || min(plain.PID, plain.WrapperPID, plain.DropUID) < 0 {
 		return fmt.Errorf("record out of range")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-dev/berth/internal/cgroup"
 	"github.com/berth-dev/berth/internal/idmap"
 	"github.com/berth-dev/berth/spec"
 )
@@ -15,7 +16,7 @@ type Root struct {
 	Dir string
 	// Owner is the label that this Root puts on its places; it sees no others.
 	Owner string
-	// BaseEnv is the environment of guests, beside the spec's: "NAME=value".
+	// BaseEnv is the environment of commands, beside the spec's: "NAME=value".
 	BaseEnv []string
 	// Guest says how a guest is run.
 	Guest Starter
@@ -46,14 +47,19 @@ type Launch struct {
 	Memory string
 
 	limits []string // the guest's arguments that say in which control group it is
+	group  cgroup.Group
 }
 
 // The descriptors that a planned process inherits beside its standard streams.
 const (
 	// ListenFD is the guest's listening socket.
 	ListenFD = 3
+	// EnvironFD is a file with the environment of commands, for the guest to read: what
+	// is started gets another one, since a variable of a Spec can make a program outside
+	// load a library that commands have written.
+	EnvironFD = 4
 	// InfoFD exists for a wrapped guest only; see Plan.
-	InfoFD = 4
+	InfoFD = 5
 )
 
 // Plan is a process to be started.
@@ -67,6 +73,9 @@ type Plan struct {
 	// Writable and Hidden are what a wall lets commands write and hides from
 	// them, Sealed the mount points on which it stands; the record keeps them.
 	Writable, Hidden, Sealed []string
+	// Absent are names in Writable that did not exist, and that programs outside would run
+	// or obey: what has appeared of them is told at the next start at the latest.
+	Absent []string
 	// Detach starts the process in a mount namespace of its own, in which nothing
 	// is shared with this machine's.
 	Detach bool
@@ -82,7 +91,7 @@ type Plan struct {
 	// ProvisionOptions.Notice.
 	Notice string
 
-	groups []string // the directories of the control group that it joins first
+	group cgroup.Group // what it joins first; it inherits Hold and lets go of it then
 }
 
 // Identity is a user and a group, by number.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/idmap"
+	"github.com/berth-dev/berth/internal/place/begin"
+	"github.com/berth-dev/berth/internal/place/made"
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -46,6 +48,7 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 	}
 	rec.PID, rec.StartTicks, rec.WrapperPID, rec.WrapperTicks = 0, 0, 0, 0
 	rec.BootID, rec.PIDNamespace, rec.Epoch, rec.Notice = boot, pidNamespace(), o.Epoch, o.Notice
+	told := r.appeared(rec, s)
 	dir := r.dirOf(rec.ID)
 	if err := r.save(rec); err != nil {
 		return nil, err
@@ -65,10 +68,15 @@ func (r *Root) start(ctx context.Context, s *spec.Spec, rec *Record, o Provision
 		return nil, err
 	}
 	conn, err := r.launch(ctx, l, rec, o)
+	if l.group.Hold != nil {
+		l.group.Hold.Close() // by now what was started has it, or nobody needs it
+	}
 	if err != nil {
 		_ = r.unlimit(rec.ID, rec) // what cannot be removed is found again with the place
+		return nil, err
 	}
-	return conn, err
+	told()
+	return conn, nil
 }
 
 // launch starts the guest of rec, for which everything has been made, and connects to it.
@@ -103,6 +111,7 @@ func (r *Root) launch(ctx context.Context, l Launch, rec *Record, o ProvisionOpt
 		return nil, err
 	}
 	rec.Writable, rec.Hidden, rec.Sealed, rec.DropUID = plan.Writable, plan.Hidden, plan.Sealed, plan.Drop.uid()
+	rec.Absent = made.Bounded(plan.Absent)
 	rec.PID, rec.StartTicks = child.guest.pid, child.guest.ticks
 	rec.WrapperPID, rec.WrapperTicks = child.wrapper.pid, child.wrapper.ticks
 	if err := r.save(rec); err != nil {
@@ -119,7 +128,7 @@ func (r *Root) plan(ctx context.Context, l Launch, rec *Record, o ProvisionOptio
 	for again := false; ; again = true {
 		l.Record, l.Args = *rec, append(serveArgs(l.Spec, rec, l.State, o), l.limits...)
 		plan, err := r.Guest(ctx, l)
-		plan.groups = rec.Groups
+		plan.group = l.group
 		if err != nil || again || !rec.note(plan.Notice) {
 			return plan, err
 		}
@@ -127,8 +136,12 @@ func (r *Root) plan(ctx context.Context, l Launch, rec *Record, o ProvisionOptio
 }
 
 // makeWorkdir makes the workdir if it is missing: a person's with the usual mode, our
-// own closed to others.
+// own closed to others. Behind a wall a person's has to be there: a command of another
+// place may have put something in its way.
 func makeWorkdir(rec *Record) error {
+	if rec.Isolation != spec.IsolationNone && !rec.OwnWorkdir {
+		return nil
+	}
 	mode := fs.FileMode(0o755)
 	if rec.OwnWorkdir {
 		mode = 0o700
@@ -165,7 +178,7 @@ func serveArgs(s *spec.Spec, rec *Record, state string, o ProvisionOptions) []st
 	if rec.Isolation == spec.IsolationNone {
 		peer = "user"
 	}
-	args := []string{"serve", "--id", rec.ID, "--workdir", rec.Workdir, "--state", state, "--listen-fd", strconv.Itoa(ListenFD), "--peer", peer}
+	args := []string{"serve", "--id", rec.ID, "--workdir", rec.Workdir, "--state", state, "--listen-fd", strconv.Itoa(ListenFD), "--environ-fd", strconv.Itoa(EnvironFD), "--peer", peer}
 	if s.WorkspaceRoot != "" {
 		args = append(args, "--workspace-root", s.WorkspaceRoot)
 	}
@@ -256,6 +269,7 @@ func checkServer(conn *net.UnixConn) error {
 type child struct {
 	guest   proc
 	wrapper proc // pid 0 without one
+	process *os.Process
 	log     string
 	ended   chan struct{} // closed when the started process has been waited for
 	err     error         // of the wait; to be read after ended
@@ -286,7 +300,15 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		return nil, hostError(err)
 	}
 	defer log.Close()
-	files := []*os.File{ListenFD - 3: listener}
+	inside, err := begin.Handed(begin.Joined(r.BaseEnv, env))
+	if err != nil {
+		if spec.CodeOf(err) != spec.CodeInvalid {
+			err = hostError(err)
+		}
+		return nil, err
+	}
+	defer inside.Close()
+	files := []*os.File{ListenFD - 3: listener, EnvironFD - 3: inside}
 	var info *os.File
 	if plan.Wrapped {
 		in, out, err := os.Pipe()
@@ -298,35 +320,40 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		info = in
 		files = append(files, out) // InfoFD
 	}
-	files = closeInherited(files)
+	hold := 0
+	if plan.group.Hold != nil {
+		files = append(files, plan.group.Hold)
+		hold = 2 + len(files)
+	}
+	files = begin.CloseInherited(files)
 	ways := []syscall.SysProcAttr{{Setsid: true}}
 	if plan.Detach && len(plan.Idmapped) == 0 { // which has a namespace of its own anyway
-		ways = detached()
+		ways = begin.Detached()
 	}
-	path, args := plan.joined(processName(dir))
+	path, args := plan.joined(processName(dir), hold)
 	var cmd *exec.Cmd
 	for _, way := range ways {
 		cmd = exec.Command(path, args...)
 		cmd.Args[0] = processName(dir)
 		cmd.Dir = "/"
-		cmd.Env = environ(r.BaseEnv, env)
+		cmd.Env = begin.Environ()
 		cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, log, files, &way
-		if err = r.begin(cmd, &plan); err == nil || !forbidden(err) {
+		if err = r.begin(cmd, &plan); err == nil || !begin.Forbidden(err) {
 			break
 		}
 	}
 	switch {
 	case errors.Is(err, idmap.ErrUnable):
 		return nil, err
-	case err != nil && plan.Detach && forbidden(err):
+	case err != nil && plan.Detach && begin.Forbidden(err):
 		return nil, errAttached
 	case err != nil:
 		return nil, &spec.Error{Code: spec.CodeUnavailable, Err: fmt.Errorf("the guest cannot be started: %w", err), Hint: spec.HintOf(hostError(err))}
 	case plan.Wrapped:
 		files[InfoFD-3].Close()
 	}
-	started, _ := identify(cmd.Process.Pid) // not waited for yet, so it is there
-	c := &child{guest: started, log: logPath, ended: make(chan struct{})}
+	started, _ := identify(cmd.Process.Pid) // not waited for yet, so it is there, if it may be hidden by now
+	c := &child{guest: started, process: cmd.Process, log: logPath, ended: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
 		close(c.ended)
@@ -339,27 +366,6 @@ func (r *Root) spawn(plan Plan, dir string, env map[string]string, listener *os.
 		c.guest, c.wrapper = guest, started
 	}
 	return c, nil
-}
-
-// closeInherited extends the files of a child so that it does not get what this program
-// has itself inherited open for its children: the place outlives both, and would keep
-// somebody's pipe from ending.
-func closeInherited(files []*os.File) []*os.File {
-	const first = 3
-	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return files
-	}
-	for _, name := range names {
-		fd, err := strconv.Atoi(name.Name())
-		if err != nil || fd < first+len(files) {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			files = append(files, make([]*os.File, fd-first+1-len(files))...) // nil is closed
-		}
-	}
-	return files
 }
 
 // readInfo reads what a wrapper says of the process that it made.
@@ -375,8 +381,8 @@ func readInfo(info *os.File) (proc, error) {
 	if err := json.Unmarshal(data, &said); err != nil || said.PID <= 1 {
 		return proc{}, errors.New("the wrapper does not say which process it made")
 	}
-	p, ok := identify(said.PID)
-	if !ok {
+	p, err := identify(said.PID)
+	if err != nil && !errors.Is(err, procstat.ErrHidden) {
 		return proc{}, errors.New("the wrapped process is gone")
 	}
 	return p, nil
@@ -406,6 +412,7 @@ func (c *child) kill() {
 			h.close()
 		}
 	}
+	_ = c.process.Kill() // it may be hidden
 }
 
 // tail quotes the end of the guest's log.
@@ -443,20 +450,4 @@ func (c *firstConn) Read(p []byte) (int, error) {
 		err = c.child.explain(err)
 	}
 	return n, err
-}
-
-// environ joins the base environment with a spec's, which wins.
-func environ(base []string, env map[string]string) []string {
-	out := make([]string, 0, len(base)+len(env))
-	for _, entry := range base {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, ok := env[name]; !ok {
-			out = append(out, entry)
-		}
-	}
-	for name, value := range env {
-		out = append(out, name+"="+value)
-	}
-	slices.Sort(out)
-	return out
 }

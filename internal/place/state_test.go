@@ -20,7 +20,8 @@ import (
 )
 
 // TestGuestProcess defends what a guest starts with: a session of its own, / as its
-// directory and the chosen environment only; and that its files are closed to others.
+// directory, none of the environment that commands get, but in a file that nobody can
+// change; and that its files are closed to others.
 func TestGuestProcess(t *testing.T) {
 	r := newRoot(t)
 	r.BaseEnv = environ.Base([]string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "LD_PRELOAD=x", "AWS_SECRET=x", "TZ=UTC"})
@@ -42,7 +43,8 @@ func TestGuestProcess(t *testing.T) {
 
 	// A guest does not let itself be looked at; what stands in for it tells.
 	for want, args := range map[string][]string{
-		"EXTRA=1\x00HOME=/h\x00LC_ALL=C\x00PATH=/bin\x00TZ=spec\xff wins\x00": {"/bin/cat", "/proc/self/environ"},
+		"EXTRA=1\x00HOME=/h\x00LC_ALL=C\x00PATH=/bin\x00TZ=spec\xff wins\x00": {"/bin/cat", "/proc/self/fd/4"},
+		"":            {"/bin/sh", "-c", "grep -aE 'EXTR[A]=|win[s]|HOM[E]=' /proc/$$/environ /proc/$$/cmdline; (echo x >&4) 2>/dev/null && echo written; true"},
 		"/\n":         {"/bin/readlink", "/proc/self/cwd"},
 		"/dev/null\n": {"/bin/readlink", "/proc/self/fd/0"},
 	} {

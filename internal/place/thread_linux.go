@@ -2,12 +2,10 @@ package place
 
 import (
 	"os/exec"
-	"runtime"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-dev/berth/internal/idmap"
+	"github.com/berth-dev/berth/internal/place/begin"
 )
 
 // begin starts cmd, which is what the plan says.
@@ -15,52 +13,14 @@ func (r *Root) begin(cmd *exec.Cmd, plan *Plan) (err error) {
 	if plan.Drop == nil {
 		return cmd.Start()
 	}
-	onOwnThread(func() {
+	begin.OnOwnThread(func() {
 		if len(plan.Idmapped) > 0 {
 			err = r.Idmap.Attach(idmap.Identity(*plan.Drop), plan.Idmapped, append(slices.Clone(plan.Guest), "version"))
 		}
 		if err == nil {
-			emptyBoundingSet()
+			begin.EmptyBoundingSet()
 			err = cmd.Start()
 		}
 	})
 	return err
-}
-
-// onOwnThread calls fn on a thread that nobody else uses, before or after.
-func onOwnThread(fn func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			fn()
-			return // still locked: the thread ends with the goroutine
-		}
-		// The first thread never ends, and is what others see of this program. While it
-		// is held here, the goroutine gets another one.
-		onOwnThread(fn)
-		runtime.UnlockOSThread()
-	}()
-	<-done
-}
-
-// emptyBoundingSet leaves what the calling thread starts its capabilities, and no way to
-// get one that it has given up. A guest that becomes an ordinary user gives up the set
-// too; but a capability and a thread at a time, which takes long. So what fails is left
-// to the guest.
-func emptyBoundingSet() {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var sets [2]unix.CapUserData
-	if unix.Capget(&header, &sets[0]) != nil {
-		return
-	}
-	for i := range sets {
-		sets[i].Inheritable = sets[i].Permitted // else an exec would not keep them
-	}
-	if unix.Capset(&header, &sets[0]) != nil {
-		return
-	}
-	for n := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0) == nil; n++ {
-	}
 }

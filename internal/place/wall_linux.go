@@ -1,17 +1,14 @@
 package place
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/internal/procstat"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -40,7 +37,7 @@ func (r *Root) Intact(rec Record) error {
 	if rec.foreign() {
 		return fail(errors.New("the guest lives in another pid namespace"))
 	}
-	mounts, err := mountPoints(rec.PID)
+	mounts, err := procstat.MountPoints(rec.PID)
 	switch {
 	case !guest.alive():
 		return fail(errors.New("the guest is gone"))
@@ -61,66 +58,4 @@ func (r *Root) Intact(rec Record) error {
 		}
 	}
 	return nil
-}
-
-// mountPoints returns where the mounts of a process are, as it sees them.
-func mountPoints(pid int) (map[string]bool, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]bool{}
-	for line := range bytes.Lines(data) {
-		const mountPoint = 4 // proc_pid_mountinfo(5)
-		if fields := bytes.Fields(line); len(fields) > mountPoint {
-			out[unescape(string(fields[mountPoint]))] = true
-		}
-	}
-	return out, nil
-}
-
-// unescape takes back the kernel's octal escapes of blanks and backslashes.
-func unescape(text string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if code, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(code))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
-}
-
-// detached are the ways to start a process in a mount namespace of its own, best first:
-// with the right to make one, and else in a user namespace that gives the right and
-// leaves the user who it is. Go makes every mount in it private.
-func detached() []syscall.SysProcAttr {
-	id := func(n int) []syscall.SysProcIDMap {
-		return []syscall.SysProcIDMap{{ContainerID: n, HostID: n, Size: 1}}
-	}
-	withUser := syscall.SysProcAttr{
-		Setsid: true, Cloneflags: unix.CLONE_NEWUSER, Unshareflags: unix.CLONE_NEWNS, UidMappings: id(os.Geteuid()), GidMappings: id(os.Getegid()),
-	}
-	if os.Geteuid() != 0 {
-		return []syscall.SysProcAttr{withUser}
-	}
-	return []syscall.SysProcAttr{{Setsid: true, Unshareflags: unix.CLONE_NEWNS}, withUser}
-}
-
-// forbidden reports whether a process was not started because it could not have a
-// namespace of its own.
-func forbidden(err error) bool {
-	for _, known := range []error{unix.EPERM, unix.EACCES, unix.ENOSPC, unix.EINVAL, unix.ENOSYS} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }

@@ -21,9 +21,24 @@ type Stat struct {
 	Ticks   uint64 // when it started, since the machine did
 }
 
-// Read asks for a process. There is none only if Vanished says so of the error.
+// ErrHidden says that a process is there, and that /proc does not show it to this user: it
+// is mounted with hidepid, and the process does not let itself be looked at.
+var ErrHidden = errors.New("/proc hides the process")
+
+// Read asks for a process. There is none only if Vanished says so of the error. It is
+// ErrHidden where that cannot be told.
 func Read(pid int) (Stat, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	path := "/proc/" + strconv.Itoa(pid) + "/stat"
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && there(pid) {
+		// It may have been made between the two looks.
+		if data, err = os.ReadFile(path); errors.Is(err, os.ErrNotExist) && there(pid) {
+			err = ErrHidden
+		}
+	}
+	if errors.Is(err, os.ErrPermission) { // everybody may read it, unless the process is hidden
+		err = ErrHidden
+	}
 	if err != nil {
 		return Stat{}, err
 	}
@@ -38,6 +53,9 @@ func Read(pid int) (Stat, error) {
 	ticks, err3 := strconv.ParseUint(fields[startTime], 10, 64)
 	return Stat{fields[state][0], parent, count, ticks}, errors.Join(err1, err2, err3)
 }
+
+// there reports whether some process has pid, whosever it is.
+func there(pid int) bool { return pid > 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // Dead reports a process of which nothing runs any more. The first thread of one can have
 // ended alone; it is so for a moment when a program with several threads executes another,

@@ -10,23 +10,30 @@ const (
 	MemoryMap   = 9
 	Ioctl       = 16
 	Dup         = 32
-	SendTo      = 44
 	Socket      = 41
 	Connect     = 42
 	Accept      = 43
+	SendTo      = 44
 	Bind        = 49
 	Listen      = 50
-	Ptrace      = 101
 	Unlink      = 87
+	Chmod       = 90
+	Ptrace      = 101
 	Mknod       = 133
+	SetPriority = 141
 	Chroot      = 161
 	Mount       = 165
+	SetAffinity = 203
 	KeyCtl      = 250
+	SetIOPrio   = 251
+	ChmodAt     = 268
 	Unshare     = 272
-	IoUring     = 425
+	LimitOf     = 302 // prlimit64
 	ProcessRead = 310
 	RenameAt2   = 316
+	IoUring     = 425
 	PidfdOpen   = 434
+	OpenAt2     = 437
 	PidfdGetFD  = 438
 )
 

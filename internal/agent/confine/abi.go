@@ -14,6 +14,13 @@ type abi struct {
 	connect, listen, socket, socketpair  uint32
 	clone, clone3, unshare, setns, ioctl uint32
 	prctl                                uint32
+	// Those of chmod's kind, and those that make a file with a mode; 0: there is none.
+	chmod, fchmod, fchmodat             uint32
+	creat, mknod, mknodat, open, openat uint32
+	// prlimit64 and those that say how a process is scheduled: of scheduled the first
+	// argument names the process.
+	prlimit, setpriority, ioprioSet uint32
+	scheduled                       []uint32
 	// denied are refused with EPERM, absent with ENOSYS.
 	denied, absent []uint32
 }
@@ -30,6 +37,8 @@ const (
 	ioUringEnter    = 426
 	ioUringRegister = 427
 	sysClone3       = 435
+	sysOpenat2      = 437
+	sysFchmodat2    = 452
 )
 
 var (
@@ -37,6 +46,9 @@ var (
 		arch: unix.AUDIT_ARCH_X86_64, foreign: 0x40000000, // x32
 		connect: 42, listen: 50, socket: 41, socketpair: 53,
 		clone: 56, clone3: sysClone3, unshare: 272, setns: 308, ioctl: 16, prctl: 157,
+		chmod: 90, fchmod: 91, fchmodat: 268, creat: 85, mknod: 133, mknodat: 259, open: 2, openat: 257,
+		prlimit: 302, setpriority: 141, ioprioSet: 251,
+		scheduled: []uint32{142, 144, 203, 314}, // sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
 		denied: []uint32{
 			321,           // bpf
 			298,           // perf_event_open
@@ -53,6 +65,9 @@ var (
 		arch:    unix.AUDIT_ARCH_I386,
 		connect: 362, listen: 363, socket: 359, socketpair: 360,
 		clone: 120, clone3: sysClone3, unshare: 310, setns: 346, ioctl: 54, prctl: 172,
+		chmod: 15, fchmod: 94, fchmodat: 306, creat: 8, mknod: 14, mknodat: 297, open: 5, openat: 295,
+		prlimit: 340, setpriority: 97, ioprioSet: 289,
+		scheduled: []uint32{154, 156, 241, 351}, // as above
 		denied: []uint32{
 			357,           // bpf
 			336,           // perf_event_open
@@ -69,6 +84,9 @@ var (
 		arch:    unix.AUDIT_ARCH_AARCH64,
 		connect: 203, listen: 201, socket: 198, socketpair: 199,
 		clone: 220, clone3: sysClone3, unshare: 97, setns: 268, ioctl: 29, prctl: 167,
+		fchmod: 52, fchmodat: 53, mknodat: 33, openat: 56,
+		prlimit: 261, setpriority: 140, ioprioSet: 30,
+		scheduled: []uint32{118, 119, 122, 274}, // as above
 		denied: []uint32{
 			280,           // bpf
 			241,           // perf_event_open
@@ -85,6 +103,9 @@ var (
 		arch:    unix.AUDIT_ARCH_ARM,
 		connect: 283, listen: 284, socket: 281, socketpair: 288,
 		clone: 120, clone3: sysClone3, unshare: 337, setns: 375, ioctl: 54, prctl: 172,
+		chmod: 15, fchmod: 94, fchmodat: 333, creat: 8, mknod: 14, mknodat: 324, open: 5, openat: 322,
+		prlimit: 369, setpriority: 97, ioprioSet: 314,
+		scheduled: []uint32{154, 156, 241, 380}, // as above
 		denied: []uint32{
 			386,           // bpf
 			364,           // perf_event_open

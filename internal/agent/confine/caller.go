@@ -75,15 +75,20 @@ func address(c *call) ([]byte, error) {
 	case size == 0:
 		return nil, nil
 	}
+	return copied(c, c.args[1], int(size))
+}
+
+// copied copies bytes from the caller's memory.
+func copied(c *call, at uint64, size int) ([]byte, error) {
 	buf := make([]byte, size)
 	local := []unix.Iovec{{Base: &buf[0]}}
 	local[0].SetLen(len(buf))
-	remote := []unix.RemoteIovec{{Base: uintptr(c.args[1]), Len: int(size)}}
+	remote := []unix.RemoteIovec{{Base: uintptr(at), Len: size}}
 	n, err := unix.ProcessVMReadv(int(c.tid), local, remote, 0)
 	switch {
 	case err == unix.EPERM:
 		return nil, unix.EACCES
-	case err != nil || n != int(size):
+	case err != nil || n != size:
 		return nil, unix.EFAULT
 	}
 	return buf, nil

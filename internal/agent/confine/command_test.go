@@ -28,6 +28,13 @@ var scenarios = map[string]func(args []string) error{
 	"dial":        dialPort,
 	"interrupted": interrupted,
 	"many":        many,
+	"processes":   processes,
+	"modes":       modes,
+	"turncoat":    turncoat,
+	"contrary":    contrary,
+	"flags":       sameFlags,
+	"crowd":       crowd,
+	"alias":       alias,
 }
 
 // address builds a unix address; a name that begins with @ is abstract, and \0 in it a NUL.

@@ -13,11 +13,13 @@ import (
 type task struct {
 	*call
 	sock     int    // a duplicate of the caller's socket
+	cookie   uint64 // by which the kernel knows it
 	asked    []byte // the address, as the caller has it
 	address  []byte // what is connected to
 	domain   int
 	kind     int
 	blocks   bool // the caller wants to wait
+	had      bool // it was connected before
 	attempt  *attempt
 	listener int // the inode to connect to, of a unix socket with a path; or -1
 }
@@ -46,13 +48,7 @@ func (g *gate) connect(c *call) {
 		g.queue.reply(c.id, errno)
 		return
 	}
-	cookie, err := unix.GetsockoptUint64(t.sock, unix.SOL_SOCKET, unix.SO_COOKIE)
-	if err != nil {
-		t.close()
-		g.queue.reply(c.id, errnoOf(err))
-		return
-	}
-	t.attempt, errno = g.attempts.begin(c.tid, cookie, t.asked, func() (syscall.Errno, bool) { return g.try(t) })
+	t.attempt, errno = g.attempts.begin(c.tid, t.cookie, t.asked, func() (syscall.Errno, bool) { return g.try(t) })
 	if t.attempt.settled {
 		g.finish(t, errno)
 		return
@@ -78,20 +74,22 @@ func (g *gate) open(c *call) (*task, syscall.Errno) {
 		t.kind, err = unix.GetsockoptInt(sock, unix.SOL_SOCKET, unix.SO_TYPE)
 	}
 	if err == nil {
+		t.cookie, err = unix.GetsockoptUint64(sock, unix.SOL_SOCKET, unix.SO_COOKIE)
+	}
+	if err == nil {
 		t.asked, err = address(c)
 		t.address = t.asked
 	}
-	var flags int
-	if err == nil {
-		flags, err = unix.FcntlInt(uintptr(sock), unix.F_GETFL, 0)
+	// Only these ever wait; others are connected in the kernel's tables alone.
+	if err == nil && (t.kind == unix.SOCK_STREAM || t.kind == unix.SOCK_SEQPACKET) {
+		_, peerErr := unix.Getpeername(sock)
+		t.had = peerErr == nil
+		t.blocks, err = g.blocking.wants(sock, t.cookie)
 	}
 	if err != nil {
 		t.close()
 		return nil, errnoOf(err)
 	}
-	// Only these ever wait; others are connected in the kernel's tables alone.
-	waits := t.kind == unix.SOCK_STREAM || t.kind == unix.SOCK_SEQPACKET
-	t.blocks = waits && flags&unix.O_NONBLOCK == 0
 	return t, 0
 }
 
@@ -123,11 +121,11 @@ func (g *gate) admit(t *task) syscall.Errno {
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return 0 // the kernel refuses it
 	}
-	yes, known := g.listeners.lives(statName(&st))
-	if !known {
-		yes, known = g.listeners.lives(inodeName(fd))
+	n, ok := bindName(fd, &st)
+	if !ok {
+		return unix.EACCES
 	}
-	if !yes {
+	if yes, known := g.listeners.lives(n); !yes {
 		return refusal(known)
 	}
 	return 0
@@ -146,38 +144,68 @@ func refusal(known bool) syscall.Errno {
 // try makes one attempt that does not wait, and says whether it has settled the call.
 func (g *gate) try(t *task) (errno syscall.Errno, settled bool) {
 	if !t.blocks {
-		return g.checked(t, connect(t.sock, t.address, g.pass)), true
+		return g.checked(t, g.connectAsIs(t)), true
 	}
-	errno = g.connectNow(t)
-	switch errno {
-	case unix.EINPROGRESS, unix.EALREADY:
+	errno, interrupted, contrary := g.connectNow(t)
+	switch {
+	case interrupted:
+		return t.later(), contrary
+	case errno == unix.EINPROGRESS || errno == unix.EALREADY:
 		return errno, false
-	case unix.EAGAIN: // the listener's queue is full
+	case errno == unix.EAGAIN: // the listener's queue is full
 		return errno, t.domain != unix.AF_UNIX
 	}
 	return g.checked(t, errno), true
 }
 
-// connectNow connects a blocking socket without waiting. Whether a call waits is a flag of
-// the open socket, which the caller's other threads share.
-func (g *gate) connectNow(t *task) syscall.Errno {
-	g.turn.Lock()
-	defer g.turn.Unlock()
-	flags, err := unix.FcntlInt(uintptr(t.sock), unix.F_GETFL, 0)
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(t.sock), unix.F_SETFL, flags|unix.O_NONBLOCK)
+// mostInterrupted is how often a connection of a non-blocking socket is begun again.
+const mostInterrupted = 8
+
+// connectAsIs connects a socket that does not wait. Where it is interrupted all the same, its
+// thread had to wait for a processor, or somebody has made it a blocking one meanwhile.
+func (g *gate) connectAsIs(t *task) syscall.Errno {
+	if t.kind != unix.SOCK_STREAM && t.kind != unix.SOCK_SEQPACKET {
+		return connect(t.sock, t.address, g.pass)
 	}
-	if err != nil {
-		return errnoOf(err)
+	for again := 0; ; again++ {
+		errno, interrupted := g.connectSoon(t.sock, t.address)
+		switch {
+		case !interrupted && again > 0 && errno == unix.EALREADY:
+			return unix.EINPROGRESS // what was interrupted has begun it
+		case !interrupted && again > 0 && errno == unix.EISCONN && !t.had:
+			return 0
+		case !interrupted:
+			return errno
+		}
+		flags, err := unix.FcntlInt(uintptr(t.sock), unix.F_GETFL, 0)
+		if err != nil || flags&unix.O_NONBLOCK == 0 || again == mostInterrupted {
+			return t.later()
+		}
 	}
-	errno := connect(t.sock, t.address, g.pass)
+}
+
+// later is what a non-blocking socket says of a connection that is not made yet.
+func (t *task) later() syscall.Errno {
+	if t.domain == unix.AF_UNIX {
+		return unix.EAGAIN
+	}
+	return unix.EINPROGRESS
+}
+
+// connectNow connects a blocking socket without waiting. contrary says that the caller has
+// another thread which works against that.
+func (g *gate) connectNow(t *task) (errno syscall.Errno, interrupted, contrary bool) {
+	if err := g.blocking.enter(t.sock, t.cookie); err != nil {
+		return errnoOf(err), false, false
+	}
+	errno, interrupted = g.connectSoon(t.sock, t.address)
 	if errno == unix.EINPROGRESS {
 		// The kernel takes in what came meanwhile when the call ends: between two
 		// programs of this machine the connection is complete by now.
-		errno = connect(t.sock, t.address, g.pass)
+		errno, interrupted = g.connectSoon(t.sock, t.address)
 	}
-	_, _ = unix.FcntlInt(uintptr(t.sock), unix.F_SETFL, flags)
-	return errno
+	contrary = g.blocking.leave(t.sock, t.cookie)
+	return errno, interrupted, contrary
 }
 
 // checked looks at who is at the other end of a unix socket that has been connected. It

@@ -2,7 +2,8 @@
 // wall of its own: unix sockets on which somebody outside listens, and parts of the kernel
 // that no command needs. It puts a system call filter on the guest, which every command
 // inherits and none can take off, and answers for the calls that a filter alone cannot
-// judge. A command needs nothing for it and pays for connect(2) and listen(2) only.
+// judge. A command needs nothing for it and pays for connect(2) and listen(2) only, and for
+// the rare ones of the sections about processes and modes.
 //
 // # Unix sockets
 //
@@ -17,6 +18,13 @@
 // connection the guest looks at SO_PEERCRED too, and shuts down what leads outside of its
 // pid namespace.
 //
+// The kernel names the inode of a socket by its device and 32 bits of its number. A name on
+// a mount that is read-only is nobody's here, since to bind is to write. Where these numbers
+// are not unique, no path is connected to, one of the place itself neither: on btrfs and
+// bcachefs, xfs above 512 GiB, and file systems of a network or in user space; ext4, tmpfs,
+// f2fs, zfs, overlay and smaller xfs are fine. Abstract names work on all. A tmpfs or zfs
+// counts up, and has a number twice after 4 billion files.
+//
 // Sockets with a path and abstract ones, absolute, relative and longer names through
 // /proc/self/fd go the same way; so does everything with an open network. Datagram sockets
 // of this family name the receiver in each message, which a filter cannot see, so there
@@ -25,7 +33,10 @@
 // outside has passed in as a descriptor is not looked for.
 //
 // Other families are connected as asked, without waiting in the guest's threads: a
-// caller that would block waits until the socket says so, a signal comes or it dies.
+// caller that would block waits until the socket says so, a signal comes or it dies. A
+// connect(2) of the guest that sleeps all the same, because another thread of the caller
+// has made the socket a blocking one meanwhile, is interrupted after 2 ms; such a caller gets
+// EAGAIN, or EINPROGRESS with a socket that is not a unix one.
 //
 // Sockets other than unix, internet, netlink and packet ones do not exist
 // (EAFNOSUPPORT): those of a hypervisor or a radio are not divided by a network
@@ -39,9 +50,30 @@
 // guest could not serve it. A program whose file nobody may read cannot connect: EACCES.
 // Rules of Landlock that a command has put on itself do not hold for connect(2): those
 // about TCP ports and abstract names are the guest's, which has none.
-// At most half of the guest's descriptors, 1,024 at most, are spent on callers that wait;
-// who comes then gets EAGAIN. A blocking socket is non-blocking for the moment in which
+// At most half of the guest's descriptors are spent on callers that wait, two for each of
+// 1,024 at most; who comes then gets EAGAIN. A blocking socket is non-blocking for the moment in which
 // the guest begins its connection.
+//
+// # Processes
+//
+// The kernel lets a process change all others of its user, the guest among them. prlimit(2)
+// sets the limits of its caller only, which may be named by its own number or by that of its
+// thread, and of no other process (EPERM); it reads those of all. Priorities, processors and
+// schedulers are set for every process but the guest: by setpriority, ioprio_set and the
+// calls of sched_set's kind, for one process or for the caller's own group. A whole user's
+// and another group's are EPERM.
+//
+// # Modes
+//
+// The files of a place may be root's on disk, where a command is somebody else. No command
+// makes a file that runs as its owner or its group: chmod(2) and its kind, open(2), creat and
+// mknod are refused with EPERM where the mode has the bit of set-user-ID or set-group-ID.
+// A directory, on which neither gives rights, gets them: the guest makes that chmod itself,
+// on what it has looked at; one that leads through a magic link of /proc is EPERM, but for a
+// descriptor of the caller. openat2(2), whose mode a filter cannot see, is ENOSYS, upon which
+// libraries use openat. The guest is bound by the same filter, but for what package openat2
+// does. A file that has such a bit already loses it when it is written, as everywhere, but
+// not when its pages are mapped and changed so.
 //
 // # What else is refused
 //
@@ -57,5 +89,6 @@
 //
 // Kernels before 5.9, ptrace restricted by Yama to scope 2 or 3, and kernels without
 // unix_diag: there unix sockets are refused altogether, but for pairs, and Install says so
-// in its notice.
+// in its notice. A caller that names itself by its number is refused there as all others
+// are, and so is a directory with the bit of its group.
 package confine

@@ -20,8 +20,9 @@ const (
 func lowWord(arg uint32) uint32  { return offArgs + 8*arg }
 func highWord(arg uint32) uint32 { return offArgs + 8*arg + 4 }
 
-// pass is what the guest puts into the arguments 3 to 5 of its own connect(2), which the
-// kernel does not use: it is known to nobody else, and the filter lets such a call through
+// pass is what the guest puts into the arguments 3 to 5 of its own connect(2), fchmodat(2)
+// and calls about scheduling, which the kernel does not use, and its last two words into the arguments 4
+// and 5 of openat2(2): it is known to nobody else, and the filter lets such a call through
 // instead of asking the guest for itself. Nobody can read it: the guest is not dumpable,
 // and nobody finds it: the comparison takes the same time for every guess.
 type pass [3]uint64
@@ -30,7 +31,8 @@ type pass [3]uint64
 type policy struct {
 	abis []abi
 	// asks: connect and listen are for the guest to answer, but for connects with
-	// the pass. Else there are no unix sockets.
+	// the pass, and so are the bits of a directory and what is done to a process by its
+	// number. Else there are no unix sockets, and the others are refused.
 	asks   bool
 	pass   pass
 	clone3 bool // refuse it
@@ -83,6 +85,7 @@ func (p *policy) calls(f *program, a abi, name string, own bool) {
 		on(a.connect, "connect")
 		on(a.listen, "ask")
 	}
+	on(a.openat, "openat") // the most frequent of those that are looked at
 	on(a.socket, "socket")
 	on(a.socketpair, "pair")
 	on(a.ioctl, "ioctl")
@@ -90,6 +93,30 @@ func (p *policy) calls(f *program, a abi, name string, own bool) {
 	on(a.clone, "userns")
 	on(a.unshare, "userns")
 	on(a.setns, "denied")
+	for _, number := range a.scheduled {
+		on(number, "process")
+	}
+	on(a.prlimit, "prlimit")
+	on(a.setpriority, "priority")
+	on(a.ioprioSet, "ioprio")
+	for _, mode := range []struct {
+		number uint32
+		what   string
+	}{
+		{a.open, "open"},
+		{a.creat, "make"},
+		{a.mknod, "make"},
+		{a.mknodat, "make at"},
+		{a.chmod, "chmod"},
+		{a.fchmod, "chmod"},
+		{a.fchmodat, "chmod at"},
+		{sysFchmodat2, "chmod at"},
+	} {
+		if mode.number != 0 {
+			on(mode.number, mode.what)
+		}
+	}
+	on(sysOpenat2, "openat2")
 	if p.clone3 {
 		on(a.clone3, "absent")
 	}
@@ -101,6 +128,8 @@ func (p *policy) calls(f *program, a abi, name string, own bool) {
 	}
 	f.ret(retAllow)
 	p.sockets(f, to, own)
+	p.modes(f, to, own)
+	p.processes(f, to, own)
 	rest(f, to)
 }
 
@@ -109,7 +138,7 @@ func (p *policy) sockets(f *program, to func(string) string, own bool) {
 	if p.asks {
 		f.label(to("connect"))
 		if own {
-			p.checkPass(f, to("allowed"))
+			p.checkPass(f, 0, to("allowed"))
 		}
 		f.label(to("ask"))
 		f.ret(retAsk)
@@ -130,6 +159,99 @@ func (p *policy) sockets(f *program, to func(string) string, own bool) {
 	f.branch(unix.BPF_JEQ, unix.SOCK_STREAM, to("allowed"), "")
 	f.branch(unix.BPF_JEQ, unix.SOCK_SEQPACKET, to("allowed"), to("closed"))
 }
+
+// privileged are the bits that let a program run as whom it belongs to.
+const privileged = unix.S_ISUID | unix.S_ISGID
+
+// makes are the flags with which open(2) looks at its mode: O_CREAT and __O_TMPFILE, the
+// same for all that there is a table for.
+const makes = 0x40 | 0x400000
+
+// modes writes what is looked at in calls about the mode of a file. mkdir is not among
+// them: the kernel leaves these bits out of its mode.
+func (p *policy) modes(f *program, to func(string) string, own bool) {
+	for _, open := range []struct {
+		what  string
+		flags uint32
+	}{{"open", 1}, {"openat", 2}} {
+		f.label(to(open.what))
+		f.load(lowWord(open.flags))
+		f.branch(unix.BPF_JSET, makes, "", to("allowed"))
+		f.load(lowWord(open.flags + 1))
+		f.branch(unix.BPF_JSET, privileged, to("denied"), to("allowed"))
+	}
+	for _, made := range []struct {
+		what string
+		mode uint32
+	}{{"make", 1}, {"make at", 2}} {
+		f.label(to(made.what))
+		f.load(lowWord(made.mode))
+		f.branch(unix.BPF_JSET, privileged, to("denied"), to("allowed"))
+	}
+	f.label(to("chmod"))
+	f.load(lowWord(1))
+	f.branch(unix.BPF_JSET, privileged, to("asked"), to("allowed"))
+	f.label(to("chmod at"))
+	f.load(lowWord(2))
+	f.branch(unix.BPF_JSET, privileged, "", to("allowed"))
+	if own && p.asks {
+		p.checkPass(f, 0, to("allowed"))
+	}
+	f.label(to("asked")) // it may be a directory
+	f.ret(p.askOr(unix.EPERM))
+
+	f.label(to("openat2")) // its flags and its mode are in memory
+	if own {
+		p.checkPass(f, 1, to("allowed"))
+	}
+	f.jumpTo(to("absent"))
+}
+
+// processes writes what is looked at in calls that change another process: the kernel lets
+// all of one user do so, the guest included.
+func (p *policy) processes(f *program, to func(string) string, own bool) {
+	f.label(to("prlimit"))
+	f.load(lowWord(2))
+	f.branch(unix.BPF_JEQ, 0, "", to("process")) // it sets limits
+	f.load(highWord(2))
+	f.branch(unix.BPF_JEQ, 0, to("allowed"), "")
+	f.label(to("process"))
+	f.load(lowWord(0))
+	f.branch(unix.BPF_JEQ, 0, to("allowed"), to("other"))
+
+	// Of all that belong to a user, the guest is one.
+	f.label(to("priority"))
+	f.load(lowWord(0))
+	f.branch(unix.BPF_JEQ, prioUser, to("denied"), to("who"))
+	f.label(to("ioprio"))
+	f.load(lowWord(0))
+	f.branch(unix.BPF_JEQ, ioprioUser, to("denied"), "")
+	f.label(to("who"))
+	f.load(lowWord(1))
+	f.branch(unix.BPF_JEQ, 0, to("allowed"), "")
+
+	f.label(to("other")) // it may be one that is not the guest
+	if own && p.asks {
+		p.checkPass(f, 0, to("allowed"))
+	}
+	f.ret(p.askOr(unix.EPERM))
+}
+
+// askOr asks the guest, or refuses where there is nobody to ask.
+func (p *policy) askOr(e syscall.Errno) uint32 {
+	if p.asks {
+		return retAsk
+	}
+	return retErrno(e)
+}
+
+// Whom setpriority(2) and ioprio_set(2) mean.
+const (
+	prioProcess   = 0
+	prioUser      = 2
+	ioprioProcess = 1
+	ioprioUser    = 3
+)
 
 // rest writes what is looked at in the other calls, and how all of them end.
 func rest(f *program, to func(string) string) {
@@ -164,21 +286,21 @@ func rest(f *program, to func(string) string) {
 	}
 }
 
-// checkPass goes to the label if the call has the pass, and on if not.
-func (p *policy) checkPass(f *program, label string) {
+// checkPass goes to the label if the call has the pass, from its word first on, and on if
+// not.
+func (p *policy) checkPass(f *program, first int, label string) {
 	const differs = 0
-	first := true
-	for i, word := range p.pass {
-		for _, half := range []struct{ offset, k uint32 }{
-			{lowWord(uint32(3 + i)), uint32(word)}, {highWord(uint32(3 + i)), uint32(word >> 32)},
+	for i := first; i < len(p.pass); i++ {
+		word, arg := p.pass[i], uint32(3+i)
+		for n, half := range []struct{ offset, k uint32 }{
+			{lowWord(arg), uint32(word)}, {highWord(arg), uint32(word >> 32)},
 		} {
 			f.load(half.offset)
 			f.xor(half.k)
-			if !first {
+			if i > first || n > 0 {
 				f.orKept(differs)
 			}
 			f.keep(differs)
-			first = false
 		}
 	}
 	f.branch(unix.BPF_JEQ, 0, label, "")

@@ -149,12 +149,14 @@ func TestFilter(t *testing.T) {
 				for _, number := range a.absent {
 					check("absent", absent, number)
 				}
+				checkModes(t, p, a, i == 0, check)
+				checkProcesses(p, a, i == 0, check)
 				if a.foreign != 0 {
 					check("x32 connect", absent, a.foreign|a.connect, 3, 0x1000, 110)
 					check("x32 lowest", absent, a.foreign)
 					check("none", absent, math.MaxUint32)
 				}
-				listed := slices.Concat(a.denied, a.absent, []uint32{a.connect, a.listen, a.socket, a.socketpair, a.clone, a.unshare, a.setns, a.ioctl, a.prctl})
+				listed := slices.Concat(a.denied, a.absent, []uint32{a.connect, a.listen, a.socket, a.socketpair, a.clone, a.unshare, a.setns, a.ioctl, a.prctl, sysOpenat2, a.prlimit, a.setpriority, a.ioprioSet}, a.scheduled, a.modes())
 				for number := range uint32(600) {
 					if !slices.Contains(listed, number) {
 						check(fmt.Sprintf("call %d", number), retAllow, number, high, high, high)
@@ -175,15 +177,118 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// modes are the calls that look at a mode.
+func (a *abi) modes() []uint32 {
+	all := []uint32{a.open, a.openat, a.creat, a.mknod, a.mknodat, a.chmod, a.fchmod, a.fchmodat, sysFchmodat2}
+	return slices.DeleteFunc(all, func(n uint32) bool { return n == 0 })
+}
+
+type checker = func(what string, want, number uint32, args ...uint64)
+
+// checkModes is about calls that could make a file which runs as its owner.
+func checkModes(t *testing.T, p policy, a abi, own bool, check checker) {
+	t.Helper()
+	const (
+		high   = 0xffffffff00000000
+		junk   = 0x7fff12345fff // what is in a register that open does not read
+		create = unix.O_WRONLY | unix.O_CREAT
+	)
+	denied, asked := retErrno(unix.EPERM), retErrno(unix.EPERM)
+	if p.asks {
+		asked = retAsk
+	}
+	for _, mode := range []uint64{0, 0o755, 0o1777, 0o755 | high} {
+		for _, number := range a.modes() {
+			check("plain mode", retAllow, number, create, mode, mode, mode)
+		}
+	}
+	for _, mode := range []uint64{0o4755, 0o2755, 0o6000, 0o4000 | high, unix.S_IFREG | 0o4711} {
+		one := func(want, number uint32, args ...uint64) {
+			if number != 0 {
+				check(fmt.Sprintf("mode %#o", mode), want, number, args...)
+			}
+		}
+		one(asked, a.chmod, 0x1000, mode)
+		one(asked, a.fchmod, 3, mode)
+		one(asked, a.fchmodat, 3, 0x1000, mode)
+		one(asked, sysFchmodat2, 3, 0x1000, mode, 0)
+		one(denied, a.creat, 0x1000, mode)
+		one(denied, a.mknod, 0x1000, mode)
+		one(denied, a.mknodat, 3, 0x1000, mode)
+		for _, flags := range []uint64{create, create | high, unix.O_RDWR | unix.O_TMPFILE} {
+			one(denied, a.open, 0x1000, flags, mode)
+			one(denied, a.openat, 3, 0x1000, flags, mode)
+		}
+		one(retAllow, a.open, 0x1000, unix.O_RDWR|unix.O_DIRECTORY, junk)
+		one(retAllow, a.openat, 3, 0x1000, unix.O_RDWR|unix.O_DIRECTORY, junk)
+		withPass := asked
+		if own && p.asks {
+			withPass = retAllow
+		}
+		one(withPass, a.fchmodat, 3, 0x1000, mode, p.pass[0], p.pass[1], p.pass[2])
+		one(asked, a.fchmodat, 3, 0x1000, mode, p.pass[0]^1, p.pass[1], p.pass[2])
+	}
+	absent, withPass := retErrno(unix.ENOSYS), retErrno(unix.ENOSYS)
+	if own {
+		withPass = retAllow
+	}
+	check("openat2", absent, sysOpenat2, 3, 0x1000, 0x2000, 24)
+	check("openat2 with the pass", withPass, sysOpenat2, 3, 0x1000, 0x2000, 24, p.pass[1], p.pass[2])
+	check("openat2 with a wrong pass", absent, sysOpenat2, 3, 0x1000, 0x2000, 24, p.pass[1], p.pass[2]^1<<40)
+	check("openat2 with a wrong pass", absent, sysOpenat2, 3, 0x1000, 0x2000, 24, p.pass[1]^1, p.pass[2])
+}
+
+// checkProcesses is about calls that change a process named by a number.
+func checkProcesses(p policy, a abi, own bool, check checker) {
+	const high = 0xffffffff00000000
+	denied, asked := retErrno(unix.EPERM), retErrno(unix.EPERM)
+	if p.asks {
+		asked = retAsk
+	}
+	for _, pid := range []uint64{1, 4711, 1<<32 - 1, 1 | high} {
+		check("limits of another", asked, a.prlimit, pid, unix.RLIMIT_AS, 0x1000, 0)
+		check("limits of another", asked, a.prlimit, pid, unix.RLIMIT_AS, 0x1000|high, 0)
+		check("limits of another", asked, a.prlimit, pid, unix.RLIMIT_AS, 1<<40, 0)
+		check("reading another's limits", retAllow, a.prlimit, pid, unix.RLIMIT_AS, 0, 0x1000)
+		for _, number := range a.scheduled {
+			check("scheduling of another", asked, number, pid, 8, 0x1000)
+			withPass := asked
+			if own && p.asks {
+				withPass = retAllow
+			}
+			check("scheduling of another with the pass", withPass, number, pid, 8, 0x1000, p.pass[0], p.pass[1], p.pass[2])
+			check("scheduling of another with a wrong pass", asked, number, pid, 8, 0x1000, p.pass[0], p.pass[1]^1, p.pass[2])
+		}
+		for which := range uint64(3) {
+			check("priority of others", map[bool]uint32{true: denied, false: asked}[which == prioUser], a.setpriority, which, pid, 5)
+			check("disk priority of others", map[bool]uint32{true: denied, false: asked}[which+1 == ioprioUser], a.ioprioSet, which+1, pid, 5)
+		}
+	}
+	for _, none := range []uint64{0, high} {
+		check("own limits", retAllow, a.prlimit, none, unix.RLIMIT_AS, 0x1000, 0)
+		check("own priority", retAllow, a.setpriority, prioProcess, none, 5)
+		check("own group's", retAllow, a.setpriority, 1, none, 5)
+		check("own user's", denied, a.setpriority, prioUser, none, 5)
+		check("own disk priority", retAllow, a.ioprioSet, ioprioProcess, none, 5)
+		check("own user's", denied, a.ioprioSet, ioprioUser, none, 5)
+		for _, number := range a.scheduled {
+			check("own scheduling", retAllow, number, none, 8, 0x1000)
+		}
+	}
+}
+
 // TestNumbers defends: the numbers of this machine's own interface are the system's.
 func TestNumbers(t *testing.T) {
 	a := abis[runtime.GOARCH][0]
-	got := slices.Concat([]uint32{a.connect, a.listen, a.socket, a.socketpair, a.clone, a.clone3, a.unshare, a.setns, a.ioctl, a.prctl}, a.denied, a.absent)
+	got := slices.Concat([]uint32{a.connect, a.listen, a.socket, a.socketpair, a.clone, a.clone3, a.unshare, a.setns, a.ioctl, a.prctl}, a.denied, a.absent,
+		[]uint32{a.fchmod, a.fchmodat, sysFchmodat2, a.mknodat, a.openat, sysOpenat2, a.prlimit, a.setpriority, a.ioprioSet}, a.scheduled)
 	want := []uint32{
 		unix.SYS_CONNECT, unix.SYS_LISTEN, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CLONE, unix.SYS_CLONE3, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_IOCTL, unix.SYS_PRCTL,
 		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_OPEN_BY_HANDLE_AT,
 		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_SYSLOG,
 		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_MKNODAT, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
+		unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETATTR,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

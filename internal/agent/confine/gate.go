@@ -9,9 +9,10 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/openat2"
 )
 
 // Options say how the commands of a place are confined.
@@ -34,10 +35,11 @@ func Install(o Options) (notice string, err error) {
 	if tables == nil {
 		return "", fmt.Errorf("confine: there is no filter for %s", runtime.GOARCH)
 	}
-	p := policy{abis: tables, clone3: o.RefuseClone3}
+	p := policy{abis: tables, clone3: o.RefuseClone3, pass: newPass()}
+	openat2.Pass(p.pass[1], p.pass[2])
 	g, why := newGate()
 	if why == nil {
-		p.asks, p.pass = true, g.pass
+		p.asks, g.pass = true, p.pass
 		if why = g.install(&p); why == nil {
 			return "", nil
 		}
@@ -63,7 +65,19 @@ type gate struct {
 	attempts  attempts
 	waiting   waiting
 	watch     watch
-	turn      sync.Mutex // of changing a caller's O_NONBLOCK
+	blocking  blocking
+	pages     pages
+	retries   chan struct{} // bounds the tries of waiting callers at one time
+}
+
+// newPass makes one that nobody can guess.
+func newPass() (p pass) {
+	var random [24]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	for i := range p {
+		p[i] = binary.NativeEndian.Uint64(random[8*i:])
+	}
+	return p
 }
 
 // newGate prepares a gate, and says why there cannot be one here.
@@ -72,12 +86,7 @@ func newGate() (*gate, error) {
 	if s := strings.TrimSpace(string(scope)); err == nil && s != "0" && s != "1" {
 		return nil, fmt.Errorf("kernel.yama.ptrace_scope is %s", s)
 	}
-	g := &gate{}
-	var random [24]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	for i := range g.pass {
-		g.pass[i] = binary.NativeEndian.Uint64(random[8*i:])
-	}
+	g := &gate{retries: make(chan struct{}, maxRetries)}
 	if g.diag, err = newDiag(); err != nil {
 		return nil, fmt.Errorf("sock_diag: %w", err)
 	}
@@ -128,7 +137,8 @@ func (g *gate) install(p *policy) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		limit.Cur = 0
 	}
-	g.waiting.most = int32(min(limit.Cur/2, maxWaiting))
+	// A connection that waits holds two descriptors.
+	g.waiting.most = int32(min(limit.Cur/4, maxWaiting))
 	g.watch.workers = 1
 	go g.work()
 	return nil
@@ -152,13 +162,21 @@ func (g *gate) work() {
 // serve answers one call.
 func (g *gate) serve(c *call) {
 	for _, a := range abis[runtime.GOARCH] {
+		number := uint32(c.number)
 		switch {
 		case c.arch != a.arch:
-		case uint32(c.number) == a.connect:
+			continue
+		case number == a.connect:
 			g.connect(c)
 			return
-		case uint32(c.number) == a.listen:
+		case number == a.listen:
 			g.listen(c)
+			return
+		case a.changesProcess(number):
+			g.process(c, &a)
+			return
+		case a.changesMode(number):
+			g.chmod(c, &a)
 			return
 		}
 	}

@@ -111,7 +111,7 @@ func TestDiag(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := inodeName(fd); got.inode == 0 || got.dev == 0 {
+			if got, _ := inodeName(fd); got.inode == 0 || got.dev == 0 {
 				t.Errorf("by the kernel's own numbers: %+v", got)
 			}
 			unix.Close(fd)
@@ -127,6 +127,39 @@ func TestDiag(t *testing.T) {
 		l.Close()
 		if got, err := d.bound(id); err == nil {
 			t.Errorf("closed: %+v", got)
+		}
+	}
+}
+
+// TestNumbersOnce defends: the number of an inode is taken for a socket's name only where no
+// other inode of the file system has the same 32 bits.
+func TestNumbersOnce(t *testing.T) {
+	const (
+		btrfs, bcachefs = 0x9123683e, 0xca451a4e
+		nfs, fuse, cifs = 0x6969, 0x65735546, 0xff534d42
+		block           = 4096
+	)
+	for _, tt := range []struct {
+		name string
+		kind int64
+		size uint64
+		want bool
+	}{
+		{"ext4", unix.EXT4_SUPER_MAGIC, 1 << 50, true},
+		{"tmpfs", unix.TMPFS_MAGIC, 1 << 40, true},
+		{"overlay", unix.OVERLAYFS_SUPER_MAGIC, 1 << 40, true},
+		{"a small xfs", unix.XFS_SUPER_MAGIC, 500 << 30, true},
+		{"a large xfs", unix.XFS_SUPER_MAGIC, 512 << 30, false},
+		{"btrfs", btrfs, 1 << 30, false},
+		{"bcachefs", bcachefs, 1 << 30, false},
+		{"nfs", nfs, 1 << 30, false},
+		{"fuse", fuse, 1 << 30, false},
+		{"cifs", cifs, 1 << 30, false},
+		{"one that nobody knows", 1, 1 << 30, false},
+	} {
+		fs := unix.Statfs_t{Blocks: tt.size / block, Bsize: block, Type: tt.kind}
+		if got := numbersOnce(&fs); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,15 @@ func guest(args []string) int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return complain(err)
 	}
+	if text := os.Getenv("NOFILE"); text != "" { // of the guest, and of its commands as well
+		most, err := strconv.ParseUint(text, 10, 32)
+		if err == nil {
+			err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: 1024})
+		}
+		if err != nil {
+			return complain(err)
+		}
+	}
 	notice, err := confine.Install(confine.Options{RefuseClone3: os.Getenv("REFUSE_CLONE3") != ""})
 	if err != nil {
 		return complain(err)
@@ -107,6 +117,7 @@ type place struct {
 	openNetwork bool
 	uid         int // 0: as the test
 	env         []string
+	more        []string // arguments of bwrap
 }
 
 // places are those in which everything is to hold.
@@ -153,6 +164,7 @@ func (p place) command(t testing.TB, dir, scenario string, args ...string) *exec
 	if !p.openNetwork {
 		words = append(words, "--unshare-net")
 	}
+	words = append(words, p.more...)
 	cmd := exec.Command(bwrap, append(append(words, "--", "/dev/guest", asGuest, scenario), args...)...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), p.env...)

@@ -24,6 +24,9 @@ type waiting struct {
 
 const (
 	maxWaiting = 1024
+	// maxRetries bounds the threads in which tries of those that wait may have to be
+	// interrupted.
+	maxRetries = 4
 	// checkEvery is how often it is looked whether a caller still waits.
 	checkEvery = 200 * time.Millisecond
 	// A listener whose queue is full says nothing when it has room again: it is tried
@@ -69,7 +72,9 @@ func (g *gate) wait(t *task) {
 			t.close()
 			return
 		}
+		g.retries <- struct{}{}
 		errno, settled, over := t.attempt.again(func() (syscall.Errno, bool) { return g.tryAgain(t) })
+		<-g.retries
 		switch {
 		case over:
 			t.close()
@@ -91,7 +96,7 @@ func (g *gate) wait(t *task) {
 // is its own.
 func (g *gate) tryAgain(t *task) (syscall.Errno, bool) {
 	errno, settled := g.try(t)
-	if errno == unix.EISCONN {
+	if errno == unix.EISCONN && !t.had {
 		errno = g.checked(t, 0)
 	}
 	return errno, settled

@@ -39,6 +39,16 @@ func (w *watch) begin(work func()) {
 	}
 }
 
+// slow adds a worker for a call that will take a while yet.
+func (w *watch) slow(work func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy >= w.workers && w.workers < maxWorkers {
+		w.workers++
+		go work()
+	}
+}
+
 // end counts a call that has been answered, and reports whether its worker is one too many.
 func (w *watch) end() bool {
 	w.mu.Lock()

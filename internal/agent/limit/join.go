@@ -12,21 +12,25 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/cgroup"
 )
 
 // ErrUsage marks a command line that makes no sense.
-var ErrUsage = errors.New("usage: berth-guest join --group DIR... [--as NAME] -- PATH [ARG]")
+var ErrUsage = errors.New("usage: berth-guest join --group DIR... [--as NAME] [--mover PATH] [--hold-fd N] -- PATH [ARG]")
 
 // Join puts this process into control groups and becomes a program, which so is in them
 // from its first instruction. NAME is what the program is called in the list of
 // processes.
 func Join(args []string) error {
 	var groups stringList
-	var as string
+	var as, mover string
 	f := flag.NewFlagSet("join", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Var(&groups, "group", "directory of a control group; repeatable")
 	f.StringVar(&as, "as", "", "name of the program in the list of processes")
+	f.StringVar(&mover, "mover", "", "program that moves this process where its user may not")
+	hold := f.Int("hold-fd", 0, "descriptor that keeps the group until this process is in it")
 	if err := f.Parse(args); err != nil {
 		return fmt.Errorf("%w: join: %w", ErrUsage, err)
 	}
@@ -34,14 +38,11 @@ func Join(args []string) error {
 	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
 		return fmt.Errorf("%w: join: the path of a program is needed", ErrUsage)
 	}
+	if *hold > 0 {
+		unix.CloseOnExec(*hold)
+	}
 	for _, dir := range groups {
-		procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
-		if err != nil {
-			return fmt.Errorf("join: %w", err)
-		}
-		_, err = procs.WriteString("0") // whoever writes
-		procs.Close()
-		if err != nil {
+		if err := cgroup.Join(dir, mover); err != nil {
 			return fmt.Errorf("join: %w", err)
 		}
 	}

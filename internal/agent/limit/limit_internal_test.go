@@ -4,6 +4,8 @@ package limit
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,26 @@ func TestJoinRefuses(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		})
+	}
+}
+
+// What keeps the group until it is joined does not reach the program.
+func TestJoinLetsGo(t *testing.T) {
+	const asked = "BERTH_TEST_JOIN"
+	if os.Getenv(asked) != "" {
+		t.Fatal(Join([]string{"--hold-fd", "3", "--", "/bin/sh", "-c", "[ -e /proc/$$/fd/2 ] && [ ! -e /proc/$$/fd/3 ]"}))
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestJoinLetsGo$")
+	cmd.Env = append(os.Environ(), asked+"=1")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

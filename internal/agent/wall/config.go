@@ -13,10 +13,14 @@ import (
 
 // Config is what the arguments of serve say of the wall round the place.
 type Config struct {
-	there  bool           // there is one
-	drop   *drop.Identity // whom a guest that root has started becomes; nil: nobody else
-	own    []string       // directories that are given to that user first
-	absent []string       // what does not exist, and is told of when it does
+	there   bool           // there is one
+	drop    *drop.Identity // whom a guest that root has started becomes; nil: nobody else
+	own     []string       // directories that are given to that user first
+	absent  []string       // what does not exist, and is told of when it does
+	mounted []mounted      // what is to lie at the paths that were mounted
+
+	environFD int // holds the environment of commands; -1: it is this program's own
+	environ   []string
 }
 
 // maxPaths bounds a list of paths: all of one are looked for after each command.
@@ -31,6 +35,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	})
 	f.Func("own", "directory to be given to the user of --drop; repeatable", appender(&c.own))
 	f.Func("absent", "path that does not exist, to be told of when it does; repeatable", appender(&c.absent))
+	f.Func("mounted", "DEV:INO:PATH, what is to be mounted at a path; repeatable", c.addMounted)
+	f.IntVar(&c.environFD, "environ-fd", -1, "descriptor of a file that holds the environment of commands")
 }
 
 func appender(paths *[]string) func(string) error {
@@ -46,12 +52,22 @@ func appender(paths *[]string) func(string) error {
 // Drops reports whether the guest was started by root and does not stay it.
 func (c *Config) Drops() bool { return c.drop != nil }
 
-// DropRoot makes the guest the user that it is to be; see drop.Identity.Take.
-func (c *Config) DropRoot() error {
-	if c.drop == nil {
-		return nil
+// Enter makes the guest the user that it is to be, as drop.Identity.Take does, and takes
+// what it was handed for the place. It refuses a place whose wall is another one than was
+// planned. It comes before inherited descriptors are closed.
+func (c *Config) Enter() error {
+	// While everything can be looked at: not when it has begun again as that user.
+	if c.drop == nil || os.Getuid() == 0 {
+		if err := c.checkMounted(); err != nil {
+			return err
+		}
 	}
-	return c.drop.Take(c.own, os.Environ())
+	if c.drop != nil {
+		if err := c.drop.Take(c.own, os.Environ()); err != nil {
+			return err
+		}
+	}
+	return c.readEnviron()
 }
 
 // Wall is nil where there is none.

@@ -25,6 +25,20 @@ func (w *Wall) Tell(e *wire.Exit, tail func() []byte) {
 	e.Denied = e.Code != 0 && !e.TimedOut && refused(tail())
 }
 
+// Unsaid returns what has been made of the files that programs outside run or obey, and that
+// no command has told of: all of it.
+func (w *Wall) Unsaid() []wire.Bytes {
+	var out []wire.Bytes
+	for w != nil {
+		some := w.absent.appeared()
+		if len(some) == 0 {
+			break
+		}
+		out = append(out, some...)
+	}
+	return out
+}
+
 // refused reports whether text holds the words of the kernel for EROFS, EACCES or EPERM,
 // in the C library's spelling or in that of the languages that have their own.
 func refused(text []byte) bool {

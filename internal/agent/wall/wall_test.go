@@ -161,16 +161,22 @@ func TestClosed(t *testing.T) {
 }
 
 // TestTellBounds defends: at most 64 paths and 16 KiB are told at a time, the rest with
-// the next commands, and nothing is lost.
+// the next commands, and nothing is lost; the end of the place tells all.
 func TestTellBounds(t *testing.T) {
 	base := t.TempDir()
 	var paths []string
 	for i := range 200 {
 		paths = append(paths, filepath.Join(base, fmt.Sprintf("%03d%s", i, strings.Repeat("x", i))))
 	}
-	w := watching(t, paths...)
+	w, ending := watching(t, paths...), watching(t, paths...)
 	for _, path := range paths {
 		must(t, touch(path))
+	}
+	if all, again := ending.Unsaid(), ending.Unsaid(); len(all) != len(paths) || len(again) > 0 {
+		t.Errorf("at the end %d are told, then %d; want %d", len(all), len(again), len(paths))
+	}
+	if got := (*Wall)(nil).Unsaid(); got != nil {
+		t.Errorf("without a wall: %q", got)
 	}
 	var got []string
 	for len(got) < len(paths) {
@@ -229,6 +235,9 @@ func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"--absent", "relative"},
 		{"--own", ""},
+		{"--mounted", "1:2:relative"},
+		{"--mounted", "1:/path"},
+		{"--mounted", "x:2:/path"},
 		{"--drop", "0:1"},
 		{"--drop", "1:0"},
 		{"--drop", "-1:1"},

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/files/localfs/internal/sys"
+	"github.com/berth-dev/berth/internal/openat2"
 	"github.com/berth-dev/berth/spec"
 )
 
@@ -147,7 +148,7 @@ func (r *Root) openBeneath(rel string, flags int) (fd int, err error) {
 		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
 	}
 	err = sys.Retry(func() error {
-		fd, err = unix.Openat2(r.fd, rel, &how)
+		fd, err = openat2.Open(r.fd, rel, &how)
 		return err
 	})
 	return fd, err

@@ -47,8 +47,13 @@ type Bill struct {
 func (d *Disk) Bill() *Bill { return &Bill{disk: d} }
 
 // Charge returns src with its bytes on the bill: a Read that finds no space for what it
-// has read is CodeNoSpace.
-func (b *Bill) Charge(src io.Reader) io.Reader { return &charged{src, b} }
+// has read is CodeNoSpace. A nil one, which has none, stays nil.
+func (b *Bill) Charge(src io.Reader) io.Reader {
+	if src == nil {
+		return nil
+	}
+	return &charged{src, b}
+}
 
 // Refund gives back what was used.
 func (b *Bill) Refund() {

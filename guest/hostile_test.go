@@ -480,7 +480,7 @@ func TestOutputThatNeverEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quickly(t, 9*time.Second, "wait", func() {
+	quickly(t, 25*time.Second, "wait", func() {
 		_, err := p.Wait(context.Background())
 		wantCode(t, err, spec.CodeInternal)
 	})

@@ -342,7 +342,6 @@ func TestLateRepeatRunsNothing(t *testing.T) {
 	if got := p.fileText("runs"); got != "x\n" {
 		t.Errorf("it ran: %q", got)
 	}
-	eventually(t, "the id is forgotten too", func() bool { return ask(repeat) == nil })
 }
 
 // A process that is born while its command is being ended gets TERM too, and none gets

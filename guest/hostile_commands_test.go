@@ -125,6 +125,9 @@ func TestSecondExit(t *testing.T) {
 // The host's clock ends a command that has a timeout whatever its guest does, with the
 // output so far: Timeout, Grace and 2 s after the request at the latest.
 func TestTheHostsClockDecides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for bounds of 10 s and more: the full tier has it")
+	}
 	half := frame(wire.FrameJSON, 400, `{"exit":{"code":0`)
 	hold := func(st *wire.Stream) { _, _ = io.Copy(io.Discard, st) }
 	for _, tt := range []struct {
@@ -264,6 +267,9 @@ func TestAnotherStoryAfterTheRedial(t *testing.T) {
 // A guest that lets itself be reached and breaks off at once, for ever, is given up
 // after its resume window, and is not asked without a pause until then.
 func TestBreaksOffForEver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for bounds of 10 s and more: the full tier has it")
+	}
 	for name, ask := range map[string]func(s *guest.Session) error{
 		"command": func(s *guest.Session) error {
 			p, err := s.Start(context.Background(), argv("x"), driver.Stdio{Stdout: io.Discard})

@@ -52,6 +52,9 @@ func onOpen(c *fakeConn, answer func(id uint32)) {
 // A guest that breaks the rules of the mux itself costs the caller his call and the
 // session its connection, and the host neither memory nor a goroutine.
 func TestMuxViolations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for bounds of 10 s and more: the full tier has it")
+	}
 	megabyte := make([]byte, 1<<20)
 	for _, tt := range []struct {
 		name   string
@@ -182,6 +185,9 @@ func TestManyCallsOnAStuckTransport(t *testing.T) {
 
 // What a guest may say of itself is taken only as far as it can be true.
 func TestHelloOfALiar(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for bounds of 10 s and more: the full tier has it")
+	}
 	hello := func(change func(*wire.GuestHello)) func(raw net.Conn) {
 		return func(raw net.Conn) {
 			_, _ = wire.AcceptHello(raw, func(*wire.HostHello) (*wire.GuestHello, error) {

@@ -27,12 +27,7 @@ func (e *Engine) Output(ctx context.Context, auth driver.Authority, o client.Con
 		defer cancel()
 		_ = e.RemoveHelper(bg, auth, id) // or a prune does
 	}()
-	var out client.HijackedResponse
-	err = e.Do(ctx, Call{Authority: auth, What: "attach to container"}, func(ctx context.Context, api *client.Client) error {
-		res, err := api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
-		out = res.HijackedResponse
-		return err
-	})
+	out, err := e.attach(ctx, auth, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func connect(ctx context.Context, root *place.Root, req *Request) (*Answer, net.
 	default:
 		err = spec.New(spec.CodeInvalid, "the request has no mode")
 	}
-	return &Answer{Record: &rec, Fresh: rec.Fresh}, conn, err
+	return &Answer{Record: &rec}, conn, err
 }
 
 func list(ctx context.Context, root *place.Root, _ *Request) (*Answer, net.Conn, error) {

@@ -93,7 +93,6 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 type Answer struct {
 	Err    *wire.Error   `json:"err,omitempty"`
 	Record *place.Record `json:"record,omitempty"` // of a connect; absent in mode dial
-	Fresh  bool          `json:"fresh,omitempty"`  // Record.Fresh
 	Owned  []spec.Owned  `json:"owned,omitempty"`  // of a list
 }
 
@@ -106,9 +105,6 @@ func ReadAnswer(r interface{ Read([]byte) (int, error) }) (*Answer, error) {
 	}
 	if a.Err != nil {
 		return nil, a.Err.Spec()
-	}
-	if a.Record != nil {
-		a.Record.Fresh = a.Fresh
 	}
 	return &a, nil
 }

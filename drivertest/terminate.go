@@ -257,20 +257,25 @@ func terminateAmbiguous(ctx context.Context, t T, e *Env) {
 func terminateOthers(ctx context.Context, t T, e *Env) {
 	background := e.file("background")
 	e.Sh(ctx, t, "sleep 300 & echo $! >"+background)
-	other := e.startKeyed(ctx, t, e.Sandbox, "( ( sleep 300 & ) & ); echo ready; sleep 300")
-	c := e.startKeyed(ctx, t, e.Sandbox, "( ( sleep 300 & ) & ); echo ready; sleep 300")
-	before := len(e.Marked(ctx, t, e.Sandbox, e.Mark))
+	// Each is a shell and an orphan of it, and says so when nothing else of it is left.
+	tree := func() (c *berth.Cmd, pids string) {
+		pids = e.file("pids")
+		return e.startKeyed(ctx, t, e.Sandbox, fmt.Sprintf("( ( sleep 300 & echo $$ $! >%[1]s.new; mv %[1]s.new %[1]s ) & ); until test -s %[1]s; do sleep 0.01; done; echo ready; sleep 300", pids)), pids
+	}
+	other, spared := tree()
+	c, ended := tree()
 	outcome, ok := e.terminate(ctx, t, e.Sandbox, c.Key, -1)
 	if !ok {
 		return
 	}
 	e.wantKilled(t, outcome)
 	waitKilled(t, c)
-	if left := len(e.Marked(ctx, t, e.Sandbox, e.Mark)); left != before-3 && left != before-2 {
-		t.Errorf("of %d processes %d are left; want three less", before, left)
+	alive := "for p in $(cat %s); do kill -0 $p && echo lives; done 2>/dev/null"
+	if r := e.Sh(ctx, t, fmt.Sprintf(alive, background+" "+spared)); string(r.Stdout) != "lives\nlives\nlives\n" {
+		t.Errorf("of the background child of another command, and of a command and its orphan: %q", r.Stdout)
 	}
-	if r := e.Sh(ctx, t, "kill -0 $(cat "+background+") && echo lives"); string(r.Stdout) != "lives\n" {
-		t.Errorf("the background child of another command: %s", r.Stderr)
+	if r := e.Sh(ctx, t, fmt.Sprintf(alive, ended)); len(r.Stdout) > 0 && outcome == spec.KillTerminated {
+		t.Errorf("of the command that was ended, and its orphan: %q", r.Stdout)
 	}
 	e.terminate(ctx, t, e.Sandbox, other.Key, -1)
 	waitKilled(t, other)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ type Stream struct {
 	mux         *Mux
 	interrupted atomic.Bool
 	finished    chan struct{}
+	// reading is held by a Read: two at a time lock up in yamux once the connection is
+	// lost, since it takes two locks of a stream in either order.
+	reading sync.Mutex
 }
 
 // Finished is closed once the peer has closed this stream, which the host has opened;
@@ -25,6 +29,8 @@ func (s *Stream) Finished() <-chan struct{} { return s.finished }
 // Read reads what has come. An interrupted stream gives nothing, although there may
 // be something.
 func (s *Stream) Read(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	if s.interrupted.Load() {
 		return 0, os.ErrDeadlineExceeded
 	}
@@ -64,6 +70,8 @@ func (s *Stream) End() {
 // empty drops what has come for a stream that was ended.
 func (s *Stream) empty() {
 	var scrap [4 << 10]byte
+	s.reading.Lock() // soon: who reads was interrupted
+	defer s.reading.Unlock()
 	for {
 		if _, err := s.Stream.Read(scrap[:]); err != nil {
 			break

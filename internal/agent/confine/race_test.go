@@ -158,9 +158,17 @@ func signals(args []string) error {
 }
 
 // TestSignals defends: a signal that takes a caller out of the call and puts it back in
-// changes nothing about the result.
+// changes nothing about the result, but in the rare case that the package names: a connection
+// which was made, and is said to have been.
 func TestSignals(t *testing.T) {
-	if out := (place{}).run(t, openDir(t), "signals"); out != "map[ok:6000]\n" {
+	out := (place{}).run(t, openDir(t), "signals")
+	var made, told int
+	if _, err := fmt.Sscanf(out, "map[EISCONN:%d ok:%d]\n", &told, &made); err != nil {
+		if _, err := fmt.Sscanf(out, "map[ok:%d]\n", &made); err != nil {
+			t.Fatal(out)
+		}
+	}
+	if made+told != 6000 || told > 60 {
 		t.Error(out)
 	}
 }

@@ -190,11 +190,13 @@ func (r blockingReader) Read([]byte) (int, error) {
 	return 0, r.ctx.Err()
 }
 
-// crowding fills the memory with processes of some 4 MiB each, less than a guest.
+// crowding fills the memory with processes of some 4 MiB each, less than a guest. It stays
+// until most have grown: what is killed between two commands is told by none.
 const crowding = `x=0123456789abcdef; i=0
 while [ $i -lt 17 ]; do x=$x$x; i=$((i+1)); done
 n=0
-while [ $n -lt 64 ]; do (y=$x$x; sleep 300) >/dev/null 2>&1 & n=$((n+1)); done`
+while [ $n -lt 64 ]; do (y=$x$x; sleep 300) >/dev/null 2>&1 & n=$((n+1)); done
+sleep 1`
 
 func limitSparesGuest(ctx context.Context, t T, e *Env) {
 	sb := e.limited(ctx, t, spec.Limits{MemoryBytes: memoryLimit})

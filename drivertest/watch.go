@@ -118,10 +118,18 @@ func watchCommands(ctx context.Context, t T, e *Env) {
 		t.Fatalf("watch: %v", err)
 	}
 	defer w.cancel()
-	r := e.Sh(ctx, t, fmt.Sprintf(`cd %s && mkdir -p a/b/c && echo x >a/b/c/f && chmod 600 a/b/c/f && echo y >>a/b/c/f && mv a moved && echo z >moved/b/c/g && rm moved/b/c/f`, dir))
+	r := e.Sh(ctx, t, fmt.Sprintf(`cd %s && mkdir -p a/b/c && echo x >a/b/c/f && chmod 600 a/b/c/f && echo y >>a/b/c/f && mv a moved && echo z >moved/b/c/g`, dir))
 	if !r.Success() {
 		t.Fatalf("exit status %d: %s", r.ExitCode, r.Stderr)
 	}
+	// What came and went before its directory was watched need not be told, and f had another
+	// name for a moment.
+	if !e.Eventually(ctx, func() bool {
+		return w.has(files.WatchCreated, "a/b/c/f") || w.has(files.WatchCreated, "moved/b/c/f")
+	}) {
+		t.Errorf("f is not told as created")
+	}
+	e.Sh(ctx, t, fmt.Sprintf("rm %s/moved/b/c/f", dir))
 	w.tells(t, files.WatchRemoved, "moved/b/c/f")
 	w.tells(t, files.WatchCreated, "moved/b/c/g")
 	for path, was := range map[string]string{"moved": "a", "moved/b": "a/b", "moved/b/c": "a/b/c"} {

@@ -60,7 +60,10 @@ func checkLinks(t *testing.T, seed uint64, root string) int {
 			return err
 		}
 		name, _ := filepath.Rel(root, path)
-		fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+		fd, err := -1, error(unix.EAGAIN)
+		for errors.Is(err, unix.EAGAIN) { // something on this machine has been renamed or mounted meanwhile
+			fd, err = unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+		}
 		switch {
 		case err == nil:
 			whole++

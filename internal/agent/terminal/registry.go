@@ -69,14 +69,16 @@ func (r *Registry) open(req *wire.ExecRequest, o spec.TerminalOptions, viewer, c
 	t.expect(viewer)
 	r.requests[req.ID] = t
 	r.mu.Unlock()
-	if t.err = r.start(req, o.UnsetEnv, t, client); t.err != nil {
+	err := r.start(req, o.UnsetEnv, t, client)
+	if err != nil { // else it is ready, and others may be reading t.err
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.running--
 		delete(r.requests, req.ID)
+		t.err = err
 		close(t.ready)
 	}
-	return t, t.err
+	return t, err
 }
 
 // opened returns the terminal that a request has opened. One that has opened none opens none

@@ -36,8 +36,8 @@ const (
 )
 
 // owner runs ssh and removes its socket after it, whatever has become of this program:
-// ssh itself leaves it.
-const owner = `trap : TERM HUP INT; d=$1; shift; "$@"; s=$?; rm -f "$d/s"; rmdir "$d"; exit $s`
+// ssh itself leaves it. A signal is for ssh, and not for what removes.
+const owner = `trap : TERM HUP INT; d=$1; shift; "$@"; s=$?; trap "" TERM HUP INT; rm -f "$d/s"; rmdir "$d"; exit $s`
 
 // tunnel is an SSH connection that is made when it is needed, through which a socket of
 // the far side is reached by a socket of this one.

@@ -32,6 +32,19 @@ type sleep struct {
 	turn chan struct{}
 }
 
+// take takes the turn, unless ctx ends first: who has it may wait for a place that does not
+// answer.
+func (s *sleep) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *sleep) giveBack() { <-s.turn }
+
 // SuspendWhenIdle suspends the place whenever it has not been used for after, and resumes
 // it at the next call of this Sandbox, which is told nothing of it. In use it is while a
 // command, job or terminal runs, a connection into it is open, another client is there, or
@@ -111,8 +124,10 @@ func (sb *Sandbox) sleepWhenIdle(ctx context.Context, after time.Duration) {
 func (sb *Sandbox) findAwake(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sleepTime)
 	defer cancel()
-	sb.sleep.turn <- struct{}{}
-	defer func() { <-sb.sleep.turn }()
+	if sb.sleep.take(ctx) != nil { // a call that waits for the place has it
+		return
+	}
+	defer sb.sleep.giveBack()
 	owned, err := sb.driver.Owned(ctx)
 	if err != nil {
 		return
@@ -129,8 +144,10 @@ func (sb *Sandbox) findAwake(ctx context.Context) {
 func (sb *Sandbox) fallAsleep(ctx context.Context, session driver.Session, calls uint64, after time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, sleepTime)
 	defer cancel()
-	sb.sleep.turn <- struct{}{}
-	defer func() { <-sb.sleep.turn }()
+	if sb.sleep.take(ctx) != nil {
+		return after
+	}
+	defer sb.sleep.giveBack()
 	st, err := session.Status(ctx)
 	switch {
 	case err != nil:
@@ -162,12 +179,10 @@ func (sb *Sandbox) wake(ctx context.Context) error {
 	if !sb.sleep.asleep.Load() {
 		return nil
 	}
-	select {
-	case sb.sleep.turn <- struct{}{}:
-		defer func() { <-sb.sleep.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := sb.sleep.take(ctx); err != nil {
+		return err
 	}
+	defer sb.sleep.giveBack()
 	if !sb.sleep.asleep.Load() {
 		return nil
 	}

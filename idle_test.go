@@ -252,3 +252,58 @@ func TestSuspendIdleIsCancelled(t *testing.T) {
 		t.Errorf("suspended %v, %v; want one, and that it was cancelled", suspended, err)
 	}
 }
+
+// stuck is a driver that resumes nothing before it is let go on, whatever its context says.
+type stuck struct {
+	suspender
+	free chan struct{}
+}
+
+func (s stuck) Resume(context.Context, spec.Key, berth.ReapOptions) error {
+	s.note("resume")
+	<-s.free
+	return nil
+}
+
+// TestEndBehindAnothersResume defends: Close, Detach, Destroy and another time for
+// SuspendWhenIdle take no longer than their context has it, although another call waits for a
+// place that does not resume.
+func TestEndBehindAnothersResume(t *testing.T) {
+	for name, end := range map[string]func(*berth.Sandbox, context.Context) error{
+		"close":   (*berth.Sandbox).Close,
+		"detach":  (*berth.Sandbox).Detach,
+		"destroy": (*berth.Sandbox).Destroy,
+		"never":   func(sb *berth.Sandbox, _ context.Context) error { return sb.SuspendWhenIdle(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := stuck{suspender{newFake(), nil}, make(chan struct{})}
+				d.caps.Suspend = true
+				d.status = spec.Status{Clients: 1, UnusedFor: time.Hour}
+				sb, err := berth.Provision(t.Context(), d, spec.Spec{Key: "k"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := sb.SuspendWhenIdle(time.Minute); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(90 * time.Second)
+				waits := make(chan struct{})
+				go func() { defer close(waits); _ = sb.Ping(context.Background()) }()
+				time.Sleep(45 * time.Second) // the sleeper has looked again: it waits for the call
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- end(sb, ctx) }()
+				select {
+				case <-ended:
+				case <-time.After(6 * time.Second):
+					t.Errorf("it waits behind another's call, past its context")
+				}
+				close(d.free)
+				<-waits
+				detach(t, sb)
+			})
+		})
+	}
+}

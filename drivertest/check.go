@@ -71,14 +71,14 @@ func Check(ctx context.Context, o Options, report func(Result)) (Report, error) 
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			c.add(c.one(ctx, one.Name, one.Rule, func(t T) { s.run(ctx, t, one) }))
+			c.add(c.one(one.Name, one.Rule, func(t T) { s.run(ctx, t, one) }))
 		})
 	}
 	all.Wait()
 	if err := ctx.Err(); err != nil {
 		return c.out, errors.Join(err, s.close(ctx))
 	}
-	c.add(c.one(ctx, "NothingIsLeft", leakRule, func(t T) { s.leaks(ctx, t) }))
+	c.add(c.one("NothingIsLeft", leakRule, func(t T) { s.leaks(ctx, t) }))
 	return c.out, s.close(ctx)
 }
 
@@ -107,35 +107,53 @@ func (c *checker) add(r Result) {
 	}
 }
 
-// one runs fn in a goroutine of its own, which Fatalf can end. A case that ignores
-// the end of its time is given up, so that the others are still heard.
-func (c *checker) one(ctx context.Context, name, rule string, fn func(T)) Result {
+// one runs fn, which is a case or the check after them.
+func (c *checker) one(name, rule string, fn func(T)) Result {
 	rec := &recorder{}
-	done := make(chan struct{})
 	start := time.Now()
+	c.suite.await(rec, fn)
+	return rec.result(name, rule, time.Since(start))
+}
+
+// await runs fn in a goroutine of its own, which Fatalf can end. A case that ignores
+// the end of its time is given up, so that the others are still heard.
+func (s *suite) await(t T, fn func(T)) {
+	done, name := make(chan struct{}), make(chan string, 1)
 	go func() {
 		defer close(done)
 		defer func() {
 			if p := recover(); p != nil {
-				rec.Errorf("panic: %v\n%s", p, stack())
+				t.Errorf("panic: %v\n%s", p, stack())
 			}
 		}()
-		fn(rec)
+		head, _, _ := strings.Cut(stack(), "[") // "goroutine 7 "
+		name <- head
+		fn(t)
 	}()
-	o := c.suite.options
+	o := s.options
 	giveUp := time.NewTimer(3*o.Timeout + o.OrphanAfter + o.ResumeWindow)
 	defer giveUp.Stop()
 	select {
 	case <-done:
 	case <-giveUp.C:
-		rec.Errorf("the case did not end after its time was up")
+		t.Errorf("the case did not end after its time was up: it waits at\n%s", stackOf(<-name))
 	}
-	return rec.result(name, rule, time.Since(start))
 }
 
 func stack() string {
 	buf := make([]byte, 4<<10)
 	return string(buf[:runtime.Stack(buf, false)])
+}
+
+// stackOf returns the stack of the goroutine that begins with head.
+func stackOf(head string) string {
+	buf := make([]byte, 4<<20)
+	for one := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.HasPrefix(one, head) {
+			return one
+		}
+	}
+	return "a place that is not known"
 }
 
 // recorder is the T of Check.

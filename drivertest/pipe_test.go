@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/guest"
@@ -63,18 +64,31 @@ func (p *pipes) Provision(ctx context.Context, s *spec.Spec, o driver.ProvisionO
 	}
 	session, err := guest.Open(ctx, stream, guest.OpenOptions{
 		ID: id, Caps: pipeCaps, Authority: o.Authority,
-		OnClose: func(context.Context) error {
-			_ = cmd.Wait() // it ends with its input
+		OnClose: func(ctx context.Context) error {
+			_ = awaitGuest(ctx, cmd)
 			return errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+".state"))
 		},
 	})
 	if err != nil {
-		return nil, errors.Join(err, cmd.Wait(), os.RemoveAll(dir), os.RemoveAll(dir+".state"))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestTime)
+		defer cancel()
+		return nil, errors.Join(err, awaitGuest(ctx, cmd), os.RemoveAll(dir), os.RemoveAll(dir+".state"))
 	}
 	if p.lie != nil {
 		return p.lie(session), nil
 	}
 	return session, nil
+}
+
+// guestTime is what a guest has to end in with which there was no talking.
+const guestTime = 2 * time.Second
+
+// awaitGuest waits for a guest, which ends with its input; one that has not at the end of ctx
+// is killed.
+func awaitGuest(ctx context.Context, cmd *exec.Cmd) error {
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	return cmd.Wait()
 }
 
 // both joins the two ends of a child's standard streams.

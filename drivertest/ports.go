@@ -50,15 +50,35 @@ type stream interface {
 	SetLinger(seconds int) error
 }
 
-// listen listens inside until the case ends.
+// listen listens inside until the case ends, or its time does.
 func (e *Env) listen(ctx context.Context, t T, network, address string) net.Listener {
 	t.Helper()
 	l, err := e.Sandbox.Listen(ctx, network, address)
 	if err != nil {
 		t.Fatalf("listen on %s %q: %v", network, address, err)
 	}
-	e.Cleanup(func(context.Context) error { l.Close(); return nil })
+	stop := context.AfterFunc(ctx, func() { l.Close() }) // whoever accepts then learns of it
+	e.Cleanup(func(context.Context) error {
+		stop()
+		l.Close()
+		return nil
+	})
 	return l
+}
+
+// dial dials inside. Nobody waits for the connection past the end of ctx.
+func (e *Env) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := e.Sandbox.Dial(ctx, network, address)
+	if err == nil {
+		obey(ctx, conn)
+	}
+	return conn, err
+}
+
+// obey lets nobody wait for a connection past the end of ctx.
+func obey(ctx context.Context, conn net.Conn) {
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
 }
 
 // pair makes a connection through the place, of which both ends are here.
@@ -73,17 +93,21 @@ func (e *Env) pair(ctx context.Context, t T, l net.Listener) (dialled, accepted 
 		conn, err := l.Accept()
 		got <- answer{conn, err}
 	}()
-	out, err := e.Sandbox.Dial(ctx, l.Addr().Network(), l.Addr().String())
+	out, err := e.dial(ctx, l.Addr().Network(), l.Addr().String())
 	if err != nil {
 		t.Fatalf("dial %s: %v", l.Addr(), err)
 	}
-	in := <-got
+	var in answer
+	select {
+	case in = <-got:
+	case <-ctx.Done():
+		in.err = ctx.Err()
+	}
 	if in.err != nil {
 		t.Fatalf("accept on %s: %v", l.Addr(), in.err)
 	}
+	obey(ctx, in.conn)
 	for _, conn := range []net.Conn{out, in.conn} {
-		deadline, _ := ctx.Deadline()
-		_ = conn.SetDeadline(deadline)
 		e.Cleanup(func(context.Context) error { conn.Close(); return nil })
 	}
 	return out.(stream), in.conn.(stream)
@@ -201,6 +225,7 @@ func portsMany(ctx context.Context, t T, e *Env) {
 			if err != nil {
 				return
 			}
+			obey(ctx, conn)
 			go func() {
 				defer conn.Close()
 				_, _ = io.Copy(conn, conn)
@@ -214,7 +239,7 @@ func portsMany(ctx context.Context, t T, e *Env) {
 		there.Add(connections)
 		for i := range connections {
 			all.Go(func() {
-				conn, err := e.Sandbox.Dial(ctx, "tcp", l.Addr().String())
+				conn, err := e.dial(ctx, "tcp", l.Addr().String())
 				there.Done()
 				if err != nil {
 					t.Errorf("dial %d: %v", i, err)
@@ -392,11 +417,13 @@ func portsBounded(ctx context.Context, t T, e *Env) {
 		t.Fatalf("dial: %v", err)
 	}
 	defer one.Close()
+	obey(ctx, one)
 	other, err := l.Accept()
 	if err != nil {
 		t.Fatalf("accept: %v", err)
 	}
 	defer other.Close()
+	obey(ctx, other)
 	second, err := e.Sandbox.Listen(over, "tcp", ":0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)

@@ -84,6 +84,7 @@ func portsPrograms(ctx context.Context, t T, e *Env) {
 		if err != nil {
 			t.Fatalf("accept a program: %v", err)
 		}
+		obey(ctx, conn)
 		if err := errors.Join(write(conn, "hello"), conn.Close(), visitor.Wait()); err != nil {
 			t.Errorf("%v: a program that connects: %v", l.Addr(), err)
 		}
@@ -107,7 +108,7 @@ func (e *Env) greeted(ctx context.Context, t T, at net.Addr, calls []rawcall.Cal
 	if !there || p.PID <= 0 || p.Name == "" {
 		t.Errorf("a program that listens on %s is listed: %v, as %+v; want its process", address, there, p)
 	}
-	conn, err := e.Sandbox.Dial(ctx, at.Network(), address)
+	conn, err := e.dial(ctx, at.Network(), address)
 	if err != nil {
 		t.Fatalf("dial a program: %v", err)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-dev/berth"
@@ -100,6 +102,8 @@ func (s *suite) leaks(ctx context.Context, t T) {
 	if needShell(s.caps) != "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
 	e := &Env{Options: s.options, Sandbox: s.shared}
 	var left []string
 	gone := e.Eventually(ctx, func() bool {
@@ -153,9 +157,72 @@ func Run(t *testing.T, o Options) {
 						t.Logf("rule: %s", c.Rule)
 					}
 				}()
-				s.run(context.WithoutCancel(ctx), t, c)
+				s.try(t, func(t T) { s.run(context.WithoutCancel(ctx), t, c) })
 			})
 		}
 	})
-	t.Run("NothingIsLeft", func(t *testing.T) { s.leaks(ctx, t) })
+	t.Run("NothingIsLeft", func(t *testing.T) {
+		s.try(t, func(t T) { s.leaks(ctx, t) })
+	})
+}
+
+// try runs fn with what passes its words on to t, until fn ends or is given up.
+func (s *suite) try(t tester, fn func(T)) {
+	t.Helper()
+	r := &runner{tester: t}
+	s.await(r, fn)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	if r.skipped != nil {
+		t.Skip(r.skipped...)
+	}
+}
+
+// tester is the part of *testing.T that try needs.
+type tester interface {
+	T
+	Skip(args ...any)
+}
+
+// runner is the T of Run. It is used in another goroutine than the test's, also after the
+// test has ended, which no *testing.T can be.
+type runner struct {
+	tester
+
+	mu      sync.Mutex
+	over    bool
+	skipped []any
+}
+
+func (r *runner) Logf(format string, args ...any) {
+	r.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.tester.Logf(format, args...)
+	}
+}
+
+func (r *runner) Errorf(format string, args ...any) {
+	r.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.tester.Errorf(format, args...)
+	}
+}
+
+func (r *runner) Fatalf(format string, args ...any) {
+	r.Helper()
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// Skip ends a case that the place has no object for.
+func (r *runner) Skip(args ...any) {
+	r.mu.Lock()
+	r.skipped = args
+	r.mu.Unlock()
+	runtime.Goexit()
 }

@@ -2,7 +2,7 @@ package drivertest
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -48,7 +48,7 @@ func TestOutcomes(t *testing.T) {
 		"skips":   {func(t T) { skip(t, "no device"); t.Errorf("not reached") }, Skipped, ""},
 		"is hung": {func(T) { <-block }, Failed, "the case did not end after its time was up"},
 	} {
-		r := c.one(context.Background(), name, "The rule.", try.run)
+		r := c.one(name, "The rule.", try.run)
 		if r.Outcome != try.want || !strings.HasPrefix(strings.Join(r.Messages, "|"), try.says) || r.Rule != "The rule." {
 			t.Errorf("a case that %s: %+v", name, r)
 		}
@@ -102,4 +102,70 @@ func TestSlowStreamFragments(t *testing.T) {
 	if len(sizes) < 10 || slices.Min(sizes) > 8 || slices.Max(sizes) < 4096 {
 		t.Errorf("fragments of %v bytes", sizes)
 	}
+}
+
+// told is a test that holds what it is told, and must not be told anything once it has ended.
+type told struct {
+	mu      sync.Mutex
+	said    []string
+	failed  bool
+	skipped bool
+	ended   bool
+}
+
+func (t *told) Helper() {}
+
+func (t *told) say(failed bool, format string, args []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		panic("a word after the end of the test")
+	}
+	t.failed = t.failed || failed
+	t.said = append(t.said, fmt.Sprintf(format, args...))
+}
+
+func (t *told) Logf(format string, args ...any)   { t.say(false, format, args) }
+func (t *told) Errorf(format string, args ...any) { t.say(true, format, args) }
+func (t *told) Fatalf(string, ...any)             { panic("in another goroutine than the test's") }
+func (t *told) Skip(args ...any)                  { t.skipped = true; t.say(false, "%v", args) }
+
+// TestRunGivesUp defends: under go test a case that does not end is a failure that says where
+// it waits, whatever it still says is nobody's, and the others go on.
+func TestRunGivesUp(t *testing.T) {
+	s := &suite{options: Options{Timeout: 50 * time.Millisecond}}
+	block, late := make(chan struct{}), make(chan struct{})
+	for name, try := range map[string]struct {
+		run             func(T)
+		failed, skipped bool
+		says            string
+	}{
+		"passes": {func(t T) { t.Logf("a note") }, false, false, "a note"},
+		"errors": {func(t T) { t.Errorf("wrong %d", 1); t.Errorf("wrong %d", 2) }, true, false, "wrong 1|wrong 2"},
+		"fatal":  {func(t T) { t.Fatalf("no"); t.Errorf("not reached") }, true, false, "no"},
+		"panics": {func(T) { panic("oh") }, true, false, "panic: oh"},
+		"skips":  {func(t T) { skip(t, "no device"); t.Errorf("not reached") }, false, true, "no device"},
+		"is hung": {func(t T) {
+			defer close(late)
+			<-block
+			t.Logf("too late")
+			t.Errorf("too late")
+			t.Fatalf("too late")
+		}, true, false, "the case did not end after its time was up"},
+	} {
+		got := &told{}
+		s.try(got, try.run)
+		got.mu.Lock()
+		got.ended = true
+		all := strings.Join(got.said, "|")
+		if got.failed != try.failed || got.skipped != try.skipped || !strings.HasPrefix(all, try.says) || strings.Contains(all, "reached") {
+			t.Errorf("a case that %s: failed %v, skipped %v: %q", name, got.failed, got.skipped, all)
+		}
+		if name == "is hung" && !strings.Contains(all, "TestRunGivesUp") {
+			t.Errorf("it does not say where it waits: %q", all)
+		}
+		got.mu.Unlock()
+	}
+	close(block)
+	<-late
 }

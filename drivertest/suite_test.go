@@ -5,10 +5,13 @@ package drivertest_test
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/driver"
 	"github.com/berth-dev/berth/drivertest"
@@ -183,3 +186,110 @@ func TestLiesAreCaught(t *testing.T) {
 		})
 	}
 }
+
+// silent is a session whose listeners hand out nobody, or whose connections bring nothing.
+type silent struct {
+	driver.Session
+	driver.Dialer
+	deaf bool
+}
+
+func (s *silent) Caps() spec.Caps {
+	c := s.Session.Caps()
+	c.NativePrograms = true
+	return c
+}
+
+func (s *silent) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.Dialer.Dial(ctx, network, address)
+	if err != nil || s.deaf {
+		return conn, err
+	}
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	conn.Close()
+	return &silentConn{near}, nil
+}
+
+func (s *silent) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	l, err := s.Dialer.Listen(ctx, network, address)
+	if err != nil || !s.deaf {
+		return l, err
+	}
+	return &deafListener{Listener: l, closed: make(chan struct{})}, nil
+}
+
+type silentConn struct{ net.Conn }
+
+func (*silentConn) CloseWrite() error   { return nil }
+func (*silentConn) SetLinger(int) error { return nil }
+
+type deafListener struct {
+	net.Listener
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *deafListener) Accept() (net.Conn, error) {
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *deafListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// TestPortCasesObeyTheirTime defends: a case about ports ends with its time, whoever does not
+// come or says nothing.
+func TestPortCasesObeyTheirTime(t *testing.T) {
+	for name, deaf := range map[string]bool{"PortsKeepHalfClose": true, "PortsReachPrograms": true, "PortsManyConnections": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			lie := func(s driver.Session) driver.Session { return &silent{s, s.(driver.Dialer), deaf} }
+			report, err := drivertest.Check(t.Context(), drivertest.Options{
+				Open:    func() (driver.Driver, error) { return &pipes{dir: dir, lie: lie}, nil },
+				Only:    regexp.MustCompile("^" + name + "$"),
+				Timeout: 5 * time.Second, OrphanAfter: time.Millisecond, ResumeWindow: time.Millisecond,
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range report.Results {
+				said := strings.Join(r.Messages, "|")
+				if r.Case == name && (r.Outcome != drivertest.Failed || strings.Contains(said, "did not end")) {
+					t.Errorf("%s after %v: %s %.500s; want it failed in time", r.Outcome, r.Duration, r.Reason, said)
+				}
+			}
+		})
+	}
+}
+
+// TestProvisionDoesNotWaitForItsGuest defends: where there is no talking with a guest that does
+// not end either, Provision of pipes ends.
+func TestProvisionDoesNotWaitForItsGuest(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	p := &pipes{dir: t.TempDir(), wrap: func(kept io.ReadWriteCloser) io.ReadWriteCloser { return keptOpen{kept} }}
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Provision(ctx, &spec.Spec{}, driver.ProvisionOptions{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("a place with which there is no talking was provisioned")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for a guest that does not end")
+	}
+}
+
+// keptOpen is a stream on which nothing comes, and which is not closed.
+type keptOpen struct{ io.ReadWriteCloser }
+
+func (keptOpen) Read([]byte) (int, error)    { select {} }
+func (keptOpen) Write(p []byte) (int, error) { return len(p), nil }
+func (keptOpen) Close() error                { return nil }

@@ -193,7 +193,9 @@ type Exit struct {
 	// HostExecutable are files and directories that programs outside run or obey - the
 	// hooks of a repository, the settings of editors, shells and agents -, that did not
 	// exist when the place was started, and have been made since. Each is told once, by
-	// the command that ended next. At most 64, absolute paths. Only a place with a wall
+	// the command that ended next. An index of git is one too that leads git outside of
+	// the work tree or into a repository's own directory, or that cannot be read whole,
+	// each time that it is written. At most 64, absolute paths. Only a place with a wall
 	// looks for them.
 	HostExecutable []string
 	// Hint, or "", says for a person why a command that failed may have been refused

@@ -47,7 +47,10 @@ func TestMain(m *testing.M) {
 			os.Exit(worker(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	before := socketDirs()
+	code := m.Run()
+	clearSockets(before)
+	os.Exit(code)
 }
 
 // options are those of a test's drivers, which all find each other's places.

@@ -137,14 +137,12 @@ func (b *backend) policy(l place.Launch) isolate.Policy {
 	if l.Record.OwnWorkdir { // the way to it is ours
 		p.Workdir = canonical(p.Workdir)
 	}
-	for _, uid := range []int{p.EUID, p.RunsAs().UID} {
-		p.Own = append(p.Own, isolate.SocketDirs(uid)...)
-	}
 	if l.Memory != "" {
 		p.Shown = append(p.Shown, l.Memory)
 	}
 	homes, writable := b.homes(), b.writable(l.Record.Workdir, l.Spec)
 	p.Homes, p.OtherHomes = homes, people()
+	b.maskSockets(&p, l.Record.Isolation, writable)
 	if repo := isolate.Worktree(l.Record.Workdir, homes, writable); repo.Dir != "" {
 		p.OptionalRoots = append(p.OptionalRoots, repo.Dir)
 		p.Protected = append(p.Protected, repo.Protected...)
@@ -155,6 +153,58 @@ func (b *backend) policy(l place.Launch) isolate.Policy {
 	}
 	p.Hidden = slices.Concat(p.Hidden, b.o.HiddenPaths, l.Spec.HiddenPaths, b.sockets)
 	return p
+}
+
+// maskSockets masks the directories of sockets by which programs of this user, and of whom
+// commands run as, are commanded. Those of the terminal multiplexer are made where a guard
+// leaves their name to whoever comes first, and stay. What cannot be made is watched for.
+func (b *backend) maskSockets(p *isolate.Policy, level spec.Isolation, writable []string) {
+	dirs := []string{"/tmp"}
+	if dir := b.multiplexerDir(); filepath.IsAbs(dir) && isolate.Reaches(writable, canonical(dir)) {
+		dirs = append(dirs, canonical(dir))
+	}
+	for _, id := range slices.Compact([]isolate.Identity{{UID: p.EUID, GID: p.EGID}, p.RunsAs()}) {
+		p.Own = append(p.Own, isolate.SocketDirs(id.UID, dirs...)...)
+		if level == spec.IsolationJail || id.Nobody() { // a jail has a /tmp of its own; nobody attaches
+			continue
+		}
+		for _, dir := range dirs {
+			if path := filepath.Join(dir, fmt.Sprintf("tmux-%d", id.UID)); !makeFor(path, id) {
+				p.Protected = append(p.Protected, path)
+			}
+		}
+	}
+}
+
+// makeFor makes a directory for one user alone, if there is nothing by that name, and reports
+// whether there is now. It follows no link, and what is there it leaves as it is.
+func makeFor(path string, id isolate.Identity) bool {
+	err := os.Mkdir(path, 0o700)
+	if err != nil || id.UID == os.Geteuid() {
+		return err == nil || errors.Is(err, fs.ErrExist)
+	}
+	// By a handle: somebody else may be able to rename what lies beside it.
+	above, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	defer above.Close()
+	made, err := above.OpenRoot(filepath.Base(path))
+	if err != nil {
+		return false
+	}
+	defer made.Close()
+	return made.Chown(".", id.UID, id.GID) == nil
+}
+
+// multiplexerDir is where the terminal multiplexer keeps its sockets if not in /tmp. The
+// environment of a guest does not say so unless it is made to.
+func (b *backend) multiplexerDir() string {
+	const name = "TMUX_TMPDIR"
+	if dir := lookup(b.o.BaseEnv, name); dir != "" {
+		return dir
+	}
+	return os.Getenv(name)
 }
 
 // temporary lists the directories for temporary files: guard leaves them writable.
@@ -234,7 +284,7 @@ func unwatched(w *isolate.Wall) string {
 	if len(w.Unwatched) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("commands may make %d files that programs outside run or obey without it being told, the first of them %s: there are too many writable directories", len(w.Unwatched), w.Unwatched[0])
+	return fmt.Sprintf("commands may make %d files that programs outside run or obey without it being told, the first of them %s: there are too many writable directories or submodules, or it cannot be looked at", len(w.Unwatched), w.Unwatched[0])
 }
 
 // joined is one notice of those that are not empty.

@@ -4,6 +4,7 @@ package agent_test
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -82,6 +84,66 @@ func TestStdio(t *testing.T) {
 	}
 	if sleeper.alive() {
 		t.Error("a command outlived the place")
+	}
+}
+
+// keptOpen is the host's end of a guest's standard streams, which the host never closes.
+type keptOpen struct {
+	io.Reader
+	io.Writer
+}
+
+func (keptOpen) Close() error { return nil }
+
+// TestStdioEndsWithoutItsHost defends: a guest on pipes ends when its time is up or it is told
+// to, and soon, although its host does not close what the guest reads.
+func TestStdioEndsWithoutItsHost(t *testing.T) {
+	for name, args := range map[string][]string{"its time is up": {"--ttl", "500ms"}, "it is told to": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stdin, near, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer near.Close()
+			out, stdout, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			cmd := exec.Command(mustExecutable(t), append([]string{"berth-guest-reexec", "serve", "--id", placeID, "--workdir", t.TempDir(), "--stdio", "--grace", "100ms"}, args...)...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stdin.Close()
+			stdout.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			defer func() { _ = cmd.Process.Kill() }()
+			conn := keptOpen{out, near}
+			if _, err := wire.SendHello(t.Context(), conn, wire.HostHello{Client: "a", Profile: wire.Local()}); err != nil {
+				t.Fatal(err)
+			}
+			mux, err := wire.HostMux(conn, wire.Local())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { go mux.Close() }() // it waits for the guest
+			if args == nil {
+				if _, err := (&host{t: t, mux: mux}).call(&wire.Request{Op: wire.OpShutdown, Shutdown: &wire.ShutdownRequest{}}); err != nil {
+					t.Errorf("shutdown: %v", err)
+				}
+			}
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("the guest: %v", err)
+				}
+			case <-time.After(15 * time.Second):
+				t.Errorf("the guest goes on until its host closes its input")
+			}
+		})
 	}
 }
 

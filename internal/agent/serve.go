@@ -246,7 +246,7 @@ func (a *agent) heed(signals <-chan os.Signal) {
 	}
 }
 
-// dismiss closes every connection, after what is still to be said on it.
+// dismiss closes every connection, after what is still to be said on it, in two seconds.
 func (l *life) dismiss() {
 	l.mu.Lock()
 	var muxes []*wire.Mux
@@ -260,7 +260,7 @@ func (l *life) dismiss() {
 	for _, m := range muxes {
 		all.Go(func() { m.Close() })
 	}
-	all.Wait()
+	settled(&all, 2*time.Second) // the host of a guest on pipes may never end what that reads
 }
 
 func (a *agent) status() *wire.Status {

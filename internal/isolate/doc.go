@@ -33,18 +33,31 @@
 // directory lies in a root, what shells and sessions run when they start. The names that do
 // not exist are Wall.Absent: nothing keeps a command from making them, and the guest tells
 // when one has; what appears after the last command is told when the next place starts. For
-// Wall.Unwatched there is no room.
+// Wall.Unwatched there is no room, or it cannot be looked at.
+//
+// A repository is where git finds it: in .git, where a file of that name leads, if that is
+// in a root, and in the root itself. A root that is none becomes one by HEAD, which is watched
+// for. Its submodules are those that its index names: git goes into each of them, at
+// `git status` already, so that the .git of each is read-only where it is a file, and its
+// parts are where it is a directory. What a command makes a submodule later, by writing the
+// index, is told by the guest, which watches Wall.Indexes; so is an index that leads git
+// astray. Neither is refused. A directory that a command has closed to its own user, so that
+// nobody can look at what it holds, is read-only as a whole until somebody outside opens it.
 //
 // This has its price. A commit works; `git config`, `git remote add`, a branch that is to
 // track another and the end of `git push -u` fail where they write .git/config, and so does
-// a checkout that changes one of the files. Who wants to have one of the directories written
-// names it as a writable root: it then is, and so is what lies in it.
+// a checkout that changes one of the files. A submodule can be committed in and checked out by
+// hand, but `git submodule update` fails where it writes a configuration, a submodule cannot
+// be moved or removed, and of a new one a person is told. Who wants to have one of the
+// directories written names it as a writable root: it then is, and so is what lies in it.
 //
 // Not covered: repositories deeper in the tree but submodules, a name that is a symbolic
 // link (what it leads to is covered, in a root; the link can be replaced), what a
 // configuration includes from elsewhere, links that a command plants among a repository's
 // refs and logs, through which git outside appends its lines to another file of its user,
-// and all that a person runs by name: build files, scripts, the programs of the tree.
+// what a rebase that has stopped is to do next - git itself writes that inside, and lines of
+// it are run by who continues outside -, and all that a person runs by name: build files,
+// scripts, the programs of the tree.
 //
 // # What guard does not stop
 //
@@ -52,8 +65,16 @@
 // in their directories so far as their modes allow. Writes in /tmp and /var/tmp, which are
 // the machine's own and shared with everybody on it. Where the network is open: a connection
 // to every service that listens on this machine's addresses. What a command writes in a
-// writable root and a person or a program runs outside later, as said. The use of CPU,
-// memory, processes and disk, but for the limits of the place.
+// writable root and a person or a program runs outside later, as said. Writes into named pipes
+// outside of the writable roots that the user may write: a mount that is read-only does not
+// concern what is no file, so that what somebody outside reads from one can be a command's.
+// The use of CPU, memory, processes and disk, but for the limits of the place.
+//
+// The directories in which the terminal multiplexer looks for its sockets lie among the
+// temporary ones, and whoever makes one first commands the clients that attach later.
+// Who makes the policy of a guard makes those that are missing, to have them masked; they stay,
+// empty. One that something outside removes, as what clears up old temporary files may, is a
+// hole as below.
 //
 // A mount covers a file or directory, not a name. When a program outside replaces what is
 // hidden or protected - by a rename, as editors, shells and logins do - the kernel takes

@@ -57,7 +57,7 @@ func (l *layout) build(p *Policy, mounts, argv []string) (Wall, error) {
 		args = append(args, "--remount-ro", dir)
 	}
 	w := Wall{
-		Path: p.Bwrap, Writable: l.writable(), Sealed: l.sealed(), Absent: l.absent, Unwatched: l.unwatched, Drop: l.drop, Own: l.given(), Idmapped: l.mapped(), Detach: mountsShared(),
+		Path: p.Bwrap, Writable: l.writable(), Sealed: l.sealed(), Absent: l.absent, Unwatched: l.unwatched, Indexes: l.indexes, Drop: l.drop, Own: l.given(), Idmapped: l.mapped(), Detach: mountsShared(),
 	}
 	for _, h := range l.hidden {
 		w.Hidden = append(w.Hidden, h.path)
@@ -70,6 +70,9 @@ func (l *layout) build(p *Policy, mounts, argv []string) (Wall, error) {
 	w.Args = slices.Concat(args, []string{"--chdir", "/", "--", inside}, argv, []string{"--walled"}, w.identify(), pins)
 	for _, path := range w.Absent {
 		w.Args = append(w.Args, "--absent", path)
+	}
+	for _, index := range w.Indexes {
+		w.Args = append(w.Args, "--git-index", index.Path+":"+index.WorkTree)
 	}
 	if p.Confine {
 		w.Args = append(w.Args, "--confine")

@@ -71,8 +71,8 @@ const mounts = "--ro-bind / / --dev /dev --proc /proc --ro-bind /proc/sys /proc/
 // kernelMount is one of the other parts of /proc that are read-only.
 var kernelMount = regexp.MustCompile(`--ro-bind /proc/(acpi|driver|dynamic_debug|fs|mtrr|scsi) /proc/\S+ `)
 
-// absent is a name that is watched for.
-var absent = regexp.MustCompile(` --absent \S+`)
+// absent is a name or an index that is watched.
+var absent = regexp.MustCompile(` --(absent|git-index) \S+`)
 
 // mounted is what lies at a path that is mounted.
 var mounted = regexp.MustCompile(` --mounted \S+`)

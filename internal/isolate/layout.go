@@ -37,7 +37,11 @@ type layout struct {
 	protected []string // read-only within a writable root
 	obeyed    []string // so too, but for a root that was asked for in it
 	absent    []string
-	unwatched []string // of those that are absent, for want of room
+	unwatched []string // what can be made without it being told
+	indexes   []Index
+	links     int        // how many submodules are looked at
+	modules   []checkout // where submodules are kept, still to be looked at
+	mounted   int        // how many mounts it takes at most to have what is obeyed read-only
 }
 
 // own is a directory that is empty at the start, and the sandbox's own.

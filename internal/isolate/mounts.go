@@ -98,7 +98,9 @@ func (l *layout) pins() []string {
 	var out []string
 	pin := func(root, dir string) {
 		for ; root != "" && dir != root; dir = filepath.Dir(dir) {
-			if !l.shadowed(dir) { // on a file system of the sandbox nothing else can take its place
+			// On a file system of the sandbox nothing else can take its place, nor where
+			// nothing can be written.
+			if !l.shadowed(dir) && !l.fixed(dir) {
 				out = append(out, dir)
 			}
 		}

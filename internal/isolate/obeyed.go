@@ -12,15 +12,17 @@ import (
 
 // inTree are what programs outside run, or obey without being asked, of a directory in
 // which somebody works: git and its hooks, editors, agents, and what sets the
-// environment of a shell that enters it. A "*" stands for any name.
+// environment of a shell that enters it.
 var inTree = []string{
-	".git/config", ".git/config.worktree", ".git/commondir", ".git/hooks",
-	".git/worktrees/*/commondir", ".git/worktrees/*/config.worktree",
-	".githooks", ".husky", ".lefthook.yml", "lefthook.yml", ".pre-commit-config.yaml",
-	".devcontainer", ".idea", ".vscode", ".zed",
-	".claude", ".codex", ".cursor", ".gemini", ".mcp.json",
-	".envrc", ".mise.toml", "mise.toml",
+	".githooks", ".husky", ".config/lefthook.yml", ".lefthook-local.yml", ".lefthook.yml", "lefthook-local.yml",
+	"lefthook.json", "lefthook.toml", "lefthook.yaml", "lefthook.yml", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".hg/hgrc", ".jj/repo/config.toml",
+	".devcontainer", ".helix", ".idea", ".vscode", ".windsurf", ".zed",
+	".aider.conf.yml", ".claude", ".codex", ".crush.json", ".cursor", ".gemini", ".kiro", ".mcp.json", ".opencode", "crush.json", "opencode.json", "opencode.jsonc",
+	".config/mise", ".config/mise.toml", ".envrc", ".mise", ".mise.local.toml", ".mise.toml", "mise.local.toml", "mise.toml",
 }
+
+// inGit are the parts of a directory of git's by which a program can be made to run outside.
+var inGit = []string{"config", "config.worktree", "commondir", "hooks", "worktrees/*/commondir", "worktrees/*/config.worktree"}
 
 // inHome are those of a home directory: what shells and sessions run when they start,
 // and what says which program git, an editor or the login runs.
@@ -35,10 +37,11 @@ var inHome = []string{
 const (
 	// maxMatches is how many names of one directory are protected one by one.
 	maxMatches = 32
-	// maxConfigBytes bounds what is read of the configuration of a repository.
-	maxConfigBytes = 256 << 10
 	// maxAbsent is how many names are watched for: as many as the program takes.
 	maxAbsent = 1024
+	// maxObeyed is how many mounts are made for them, at most: the wrapper takes 9,000
+	// arguments, of which each mount is five and each name that is watched for two.
+	maxObeyed = 1000
 )
 
 // resolveObeyed finds what programs outside obey in the roots that were asked for, and in
@@ -46,14 +49,7 @@ const (
 func (l *layout) resolveObeyed(p *Policy) {
 	for _, root := range l.asked {
 		for _, name := range inTree {
-			l.obey(root, name)
-		}
-		l.obeyModules(root, ".git/modules")
-		for _, dir := range entriesOf(filepath.Join(root, ".git/worktrees")) {
-			l.obeyModules(root, filepath.Join(".git/worktrees", dir, "modules"))
-		}
-		if dir := hooksPath(root); dir != "" {
-			l.obey(root, dir)
+			l.obeyOne(root, name)
 		}
 	}
 	for _, home := range p.Homes {
@@ -62,32 +58,37 @@ func (l *layout) resolveObeyed(p *Policy) {
 			continue
 		}
 		for _, name := range inHome {
-			l.obey(w.target, name)
+			l.obeyOne(w.target, name)
 		}
 	}
+	l.obeyGit(p.Homes)
 	slices.Sort(l.obeyed)
 	l.obeyed = slices.Compact(l.obeyed)
 	slices.Sort(l.absent)
 	l.absent = slices.Compact(l.absent)
 	if kept := min(len(l.absent), maxAbsent); kept < len(l.absent) {
-		l.unwatched, l.absent = l.absent[kept:], l.absent[:kept]
+		l.unwatched, l.absent = append(l.unwatched, l.absent[kept:]...), l.absent[:kept]
 	}
+	slices.Sort(l.unwatched)
+	l.unwatched = slices.Compact(l.unwatched)
 }
 
-// obey adds what name is in dir.
-func (l *layout) obey(dir, name string) {
+// obey adds what name is in a directory of root, itself by its name in it. A "*" in name
+// stands for any.
+func (l *layout) obey(root, dir, name string) {
 	parent, rest, many := strings.Cut(name, "/*/")
 	if !many {
-		l.obeyOne(dir, name)
+		l.obeyOne(root, filepath.Join(dir, name))
 		return
 	}
-	names := entriesOf(filepath.Join(dir, parent))
-	if len(names) > maxMatches {
-		l.obeyOne(dir, parent)
+	parent = filepath.Join(dir, parent)
+	entries, err := os.ReadDir(filepath.Join(root, parent))
+	if len(entries) > maxMatches || (err != nil && !isMissing(err)) { // a command can have closed it, and open it again
+		l.obeyOne(root, parent)
 		return
 	}
-	for _, name := range names {
-		l.obeyOne(dir, filepath.Join(parent, name, rest))
+	for _, entry := range entries {
+		l.obeyOne(root, filepath.Join(parent, entry.Name(), rest))
 	}
 }
 
@@ -104,68 +105,76 @@ func entriesOf(dir string) []string {
 	return out
 }
 
+// obeyOne adds what is in dir by that name.
 func (l *layout) obeyOne(dir, name string) {
 	path := filepath.Join(dir, name)
-	if l.opened(dir, path) || l.shadowed(path) {
+	if l.opened(dir, path) || l.shadowed(path) || l.fixed(path) {
 		return
 	}
 	w, err := l.passed.trace(path)
 	switch {
 	case err == nil:
 		// A link can be replaced whatever is done; what it leads to cannot.
-		if l.rootOf(w.target) != "" && !l.shadowed(w.target) && !slices.Contains(l.roots, w.target) && !slices.Contains(l.nested, w.target) {
-			l.obeyed = append(l.obeyed, w.target)
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		// Of a repository that does not exist the making is told, not that of its parts.
-		if rest, ok := strings.CutPrefix(name, ".git/"); ok && rest != "" && !exists(filepath.Join(dir, ".git")) {
-			path = filepath.Join(dir, ".git")
-		}
+		l.fix(w.target)
+	case isMissing(err):
 		l.absent = append(l.absent, path)
-	case name == ".git/hooks": // a file says where the repository is
-		if isFile(filepath.Join(dir, ".git")) {
-			l.obeyed = append(l.obeyed, filepath.Join(dir, ".git"))
+	case errors.Is(err, fs.ErrPermission):
+		l.obeyClosed(dir, path)
+	default:
+		l.unwatched = append(l.unwatched, path)
+	}
+}
+
+// fix makes a path read-only that lies in a root and is none.
+func (l *layout) fix(path string) {
+	root := l.rootOf(path)
+	if root == "" || l.shadowed(path) || l.fixed(path) || slices.Contains(l.roots, path) || slices.Contains(l.nested, path) {
+		return
+	}
+	mounts := depth(root, path)
+	if l.mounted+mounts > maxObeyed {
+		l.unwatched = append(l.unwatched, path)
+		return
+	}
+	l.mounted += mounts
+	l.obeyed = append(l.obeyed, path)
+}
+
+// depth is how many mounts it takes at most to fix path, which lies in root: one for it, and
+// one for each directory on the way.
+func depth(root, path string) int {
+	return strings.Count(strings.TrimPrefix(path, root), "/")
+}
+
+// obeyClosed makes read-only, in the place of path, the directory on the way to it that
+// cannot be passed: who has closed it can open it again, but not through a read-only mount.
+func (l *layout) obeyClosed(dir, path string) {
+	for at := path; at != dir; at = filepath.Dir(at) {
+		if w, err := l.passed.trace(at); err == nil {
+			l.fix(w.target)
+			return
 		}
 	}
+	l.unwatched = append(l.unwatched, path)
+}
+
+// fixed reports whether path lies in what is read-only already: the innermost directory
+// decides of those that the layout knows.
+func (l *layout) fixed(path string) bool {
+	innermost := 0
+	for _, root := range slices.Concat(l.nested, l.revealed) {
+		if within(path, root) {
+			innermost = max(innermost, len(root))
+		}
+	}
+	covers := func(dir string) bool { return within(path, dir) && len(dir) > innermost }
+	return holding(l.protected, path) != "" || slices.ContainsFunc(l.obeyed, covers)
 }
 
 // opened reports whether a root that was asked for in dir holds path: who asks for it
 // wants it to be written.
 func (l *layout) opened(dir, path string) bool {
 	return slices.ContainsFunc(l.asked, func(root string) bool { return root != dir && within(root, dir) && within(path, root) })
-}
-
-// hooksPath returns the directory in which git looks for the hooks of the repository at
-// root, relative to root, if its configuration names one that lies there.
-func hooksPath(root string) string {
-	text, err := readSmall(filepath.Join(root, ".git", "config"), maxConfigBytes)
-	if err != nil {
-		return ""
-	}
-	section, found := "", ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.ToLower(strings.Trim(line, "[] \t"))
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if ok && section == "core" && strings.EqualFold(strings.TrimSpace(name), "hookspath") {
-			found = strings.Trim(strings.TrimSpace(value), `"`)
-		}
-	}
-	if filepath.IsAbs(found) {
-		found = strings.TrimPrefix(found, root+"/")
-	}
-	if !filepath.IsLocal(found) || filepath.Clean(found) == "." {
-		return ""
-	}
-	return filepath.Clean(found)
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // isMissing reports whether an error says that there is nothing.

@@ -67,6 +67,9 @@ type Identity struct{ UID, GID int }
 // nobody is whom root's own work is done as.
 var nobody = Identity{65534, 65534}
 
+// Nobody reports whether it is the user who is no person and no service.
+func (i Identity) Nobody() bool { return i.UID == nobody.UID }
+
 // Wall is a sandbox to be built: the wrapper's command line, and what that enforces.
 type Wall struct {
 	Path string
@@ -80,8 +83,11 @@ type Wall struct {
 	Sealed []string
 	// Absent are names in the writable roots that programs outside would obey, and
 	// that do not exist: the program is told to watch for them. Unwatched are those for
-	// which there is no room; a person should know.
+	// which there is no room, and what cannot be looked at; a person should know.
 	Absent, Unwatched []string
+	// Indexes are those of repositories in the writable roots: the program is told to
+	// watch what a command makes a submodule in them.
+	Indexes []Index
 	// Drop is the user that the program, which root starts, is told to become; nil:
 	// it stays who it is. Own are the directories that it is told to give to that
 	// user first; each lies on a file system of this sandbox.

@@ -44,8 +44,11 @@ func Seatbelt(p Policy) string {
 	var protected []string
 	for _, root := range slices.Concat([]string{p.Workdir}, p.WritableRoots) {
 		for _, name := range inTree {
-			if !strings.Contains(name, "*") {
-				protected = append(protected, filepath.Join(root, name))
+			protected = append(protected, filepath.Join(root, name))
+		}
+		for _, part := range inGit {
+			if !strings.Contains(part, "*") {
+				protected = append(protected, filepath.Join(root, ".git", part))
 			}
 		}
 	}

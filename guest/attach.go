@@ -129,6 +129,14 @@ func (l *link) await(st *wire.Stream, most time.Duration) (late bool) {
 	return true
 }
 
+// owes reports whether the data streams are still to bring what they have without a long
+// pause.
+func (l *link) owes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late && !l.aborted
+}
+
 func (l *link) reportCut() { l.cutOnce.Do(func() { close(l.cut) }) }
 
 // follow returns the link after l, when l is given up, or nil.
@@ -355,9 +363,9 @@ func (p *process) noteStart(st *wire.Started) error {
 }
 
 // lateOutput is how long after the exit the connection may bring nothing of the rest of
-// the output, and lateInAll how long host and guest may wait for it altogether; the guest
-// has sent all of it before. What it had not sent on an earlier connection follows:
-// lateBytes at most, and a window.
+// the output, before another one is asked for it, once, and lateInAll how long host and guest
+// may wait for it altogether; the guest has sent all of it before. What it had not sent on an
+// earlier connection follows: lateBytes at most, and a window.
 const (
 	lateOutput = 10 * time.Second
 	lateInAll  = 5 * time.Minute

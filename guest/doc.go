@@ -43,7 +43,8 @@
 //   - A command that has a timeout is answered Timeout, Grace and 2 s after its request;
 //     Start too returns by then. One that is cancelled is answered at once, and let go of
 //     after Grace and 5 s. After an exit the rest of the output comes with pauses of at
-//     most 10 s and within 5 min, not counting the caller's own Writes. A command without a
+//     most 10 s, or as long again on another connection, and within 5 min, not counting the
+//     caller's own Writes. A command without a
 //     timeout, or its Start, waits for the guest as long as its ctx does: a place may be
 //     paused for any time.
 //   - A connection that breaks is given up after the resume window that the guest stated,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,4 +146,39 @@ func TestOutputAfterTheExit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Output that is late because a machine or a disk stood still is asked for once more, on
+// another connection: an honest guest's command is not lost by it.
+func TestOutputAfterAStandstill(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	f := newFake(t, func(_ *fakeConn, st *wire.Stream, req *wire.Request) {
+		switch req.Op {
+		case wire.OpExec:
+			say(st, runs(req.Exec.ID), ends(wire.Exit{Code: 3, StdoutBytes: 6}))
+		case wire.OpAttach:
+			say(st, runs(req.Attach.ID), ends(wire.Exit{Code: 3, StdoutBytes: 6}))
+		case wire.OpData:
+			data := []byte("abcdef")[req.Data.Offset:]
+			if asked.Add(1) == 1 {
+				_, _ = wire.WriteData(st, data[:2], 0)
+				break
+			}
+			_, _ = wire.WriteData(st, data, 0)
+			_ = wire.WriteEnd(st)
+		}
+		hold(st)
+	})
+	s := f.open(guest.OpenOptions{Redial: f.dial})
+	var out bytes.Buffer
+	p, err := s.Start(context.Background(), argv("x"), driver.Stdio{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quickly(t, 25*time.Second, "the command", func() {
+		if e, err := p.Wait(context.Background()); err != nil || e.Code != 3 || out.String() != "abcdef" {
+			t.Errorf("%+v, %v, %q", e, err, &out)
+		}
+	})
 }

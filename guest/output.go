@@ -19,6 +19,7 @@ type output struct {
 	most     atomic.Int64  // that may come; the exit says how many those are
 	err      error         // w's; read after the output has ended
 	patience time.Duration // how long may still be waited for output that is late; the pump's
+	paused   bool          // late output did not come in time, and none has come since; the pump's
 
 	turn   chan struct{} // holds one token: taken for each Write, and for good by shut
 	closed chan struct{} // closed by shut
@@ -155,6 +156,7 @@ func (p *process) receive(o *output, l *link) error {
 			o.patience -= time.Since(began)
 		}
 		if n > 0 {
+			o.paused = false
 			if got := o.received.Add(int64(n)); got > o.most.Load() {
 				return o.differs(got, o.most.Load())
 			}
@@ -166,10 +168,24 @@ func (p *process) receive(o *output, l *link) error {
 		if err == io.EOF {
 			return nil
 		}
+		if !o.paused && p.s.o.Redial != nil && isTimeout(err) && l.owes() {
+			// A machine that stood still meets its deadline before what has come by then,
+			// and a disk that did holds up an honest guest. So another connection is asked
+			// for the rest, once.
+			o.paused = true
+			l.c.drop()
+			return errLost
+		}
 		if err != nil {
 			return p.dataError(l, err)
 		}
 	}
+}
+
+// isTimeout reports whether a deadline was over.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
 }
 
 // openData opens a data stream of the command on l's connection.

@@ -164,7 +164,8 @@ const mostInterrupted = 8
 // connectAsIs connects a socket that does not wait. Where it is interrupted all the same, its
 // thread had to wait for a processor, or somebody has made it a blocking one meanwhile.
 func (g *gate) connectAsIs(t *task) syscall.Errno {
-	if t.kind != unix.SOCK_STREAM && t.kind != unix.SOCK_SEQPACKET {
+	switch t.kind {
+	case unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_PACKET: // in the kernel's tables alone
 		return connect(t.sock, t.address, g.pass)
 	}
 	for again := 0; ; again++ {

@@ -168,7 +168,10 @@ func (p *process) receive(o *output, l *link) error {
 		if err == io.EOF {
 			return nil
 		}
-		if !o.paused && p.s.o.Redial != nil && isTimeout(err) && l.owes() {
+		if err == nil {
+			continue
+		}
+		if !o.paused && p.s.o.Redial != nil && wire.IsTimeout(err) && l.owes() {
 			// A machine that stood still meets its deadline before what has come by then,
 			// and a disk that did holds up an honest guest. So another connection is asked
 			// for the rest, once.
@@ -176,16 +179,8 @@ func (p *process) receive(o *output, l *link) error {
 			l.c.drop()
 			return errLost
 		}
-		if err != nil {
-			return p.dataError(l, err)
-		}
+		return p.dataError(l, err)
 	}
-}
-
-// isTimeout reports whether a deadline was over.
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }
 
 // openData opens a data stream of the command on l's connection.

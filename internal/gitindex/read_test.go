@@ -146,11 +146,11 @@ func TestReadGit(t *testing.T) {
 		},
 	} {
 		for _, format := range []string{"sha1", "sha256"} {
+			if format == "sha256" && strings.Contains(name, "many") {
+				continue // its size is what matters
+			}
 			t.Run(name+", "+format, func(t *testing.T) {
 				t.Parallel()
-				if format == "sha256" && strings.Contains(name, "many") {
-					t.Skip("the same again")
-				}
 				dir := t.TempDir()
 				git(t, dir, "", "init", "-q", "--object-format="+format)
 				do(t, dir)

@@ -229,7 +229,7 @@ func (d *DataReader) header() error {
 		case err == io.EOF:
 			d.err = io.ErrUnexpectedEOF
 			return d.err
-		case err != nil && !timeout(err):
+		case err != nil && !IsTimeout(err):
 			d.err = err
 			return err
 		case err != nil:
@@ -240,8 +240,8 @@ func (d *DataReader) header() error {
 	return nil
 }
 
-// timeout reports whether a deadline was over.
-func timeout(err error) bool {
+// IsTimeout reports whether err, which may be nil, says that a deadline was over.
+func IsTimeout(err error) bool {
 	t, ok := errors.AsType[interface {
 		error
 		Timeout() bool

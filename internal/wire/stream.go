@@ -79,24 +79,21 @@ func (s *Stream) awaitRoom() error {
 		if s.closed.Load() {
 			return yamux.ErrStreamClosed
 		}
-		timer := time.NewTimer(never)
+		var late <-chan time.Time
 		if until := s.writeUntil.Load(); until != 0 {
 			left := time.Until(time.Unix(0, until))
 			if left <= 0 {
-				timer.Stop()
 				return yamux.ErrTimeout
 			}
-			timer.Reset(left)
+			late = time.After(left)
 		}
 		select {
 		case <-room:
 		case <-s.rearmed:
-		case <-timer.C:
+		case <-late:
 		case <-s.mux.Done():
-			timer.Stop()
 			return yamux.ErrSessionShutdown
 		}
-		timer.Stop()
 	}
 }
 

@@ -181,8 +181,7 @@ var errReset = &spec.Error{Code: spec.CodeUnavailable, Err: syscall.ECONNRESET}
 // failed turns what the stream failed with into what a caller may rely on, who has set the
 // deadline.
 func (c *conn) failed(err error, until *atomic.Int64) error {
-	timeout, ok := errors.AsType[net.Error](err)
-	late := ok && timeout.Timeout()
+	late := wire.IsTimeout(err)
 	_, said := errors.AsType[*spec.Error](err)
 	ready := c.ready(until)
 	switch {
